@@ -1,0 +1,1 @@
+"""Who calls: from the Authorization header to a verified principal, or a challenge."""

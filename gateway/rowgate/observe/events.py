@@ -1,0 +1,180 @@
+"""The union of everything that happens.
+
+Emitting is synchronous and never raises into the request: a subscriber that fails is counted and logged.
+Nothing here carries a token, a header bag, an argument or a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal[
+    "ok", "tool_error", "protocol_error", "input_required", "denied", "unauthenticated", "upstream_error", "cancelled"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished:
+    """One HTTP request on the public listener, whatever became of it."""
+
+    request_id: str
+    route: str
+    """Bounded: `mcp`, `metadata`, `other`."""
+    http_method: str
+    status: int
+    """0 when the client left before an answer began."""
+    outcome: Outcome
+    duration: float
+    """Seconds, to the last byte of the answer."""
+    address: str
+    server: str | None = None
+    method: str | None = None
+    """The JSON-RPC method, only if the protocol knows it."""
+    name: str | None = None
+    """Tool, prompt or resource as the client named it: unbounded, so for logs and not for labels."""
+    capability: str | None = None
+    """The catalog's own name for the target, once resolved: bounded."""
+    plugin: str | None = None
+    era: str | None = None
+    version: str | None = None
+    kind: str | None = None
+    subject: str | None = None
+    client_id: str | None = None
+    actor: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    streamed: bool = False
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMalformed:
+    """The HTTP parser refused the bytes, so there was no request."""
+
+    code: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLookup:
+    """A verified-token cache was asked."""
+
+    hit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeysRefreshed:
+    issuer: str
+    outcome: Literal["ok", "empty", "failed"]
+    keys: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLoaded:
+    plugin: str
+    outcome: Literal["ok", "partial", "failed"]
+    capabilities: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityQuarantined:
+    """A capability that is declared but not served, or offered but not valid."""
+
+    plugin: str
+    capability: str
+    reason: str
+    """Bounded: `not_offered`, `invalid`, `collision`, `no_hints`, `hints_defaulted` (a warning: it is served)."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFinished:
+    """One exchange with a plugin."""
+
+    plugin: str
+    method: str
+    status: int
+    """0 when no answer came."""
+    duration: float
+    code: str | None = None
+    """The RG5xx of the failure, if it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTruncated:
+    server: str
+    capability: str
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChanged:
+    """An event stream towards a client opened (+1) or closed (-1)."""
+
+    server: str
+    change: Literal[1, -1]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayChanged:
+    """The process itself: `starting`, `serving`, `draining`, `stopped`."""
+
+    state: Literal["starting", "serving", "draining", "stopped"]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityNotice:
+    """Something an operator should know about a setting in force: printed at start and counted."""
+
+    reason: str
+    """Bounded: `context_key_ephemeral`, `user_token_over_clear_http`, `audience_unbound`."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """An exception nobody expected. The traceback goes to the log, never to a client."""
+
+    where: str
+    error: BaseException
+    request_id: str | None = None
+
+
+Event = (
+    RequestFinished
+    | RequestMalformed
+    | TokenLookup
+    | KeysRefreshed
+    | CatalogLoaded
+    | CapabilityQuarantined
+    | UpstreamFinished
+    | ResultTruncated
+    | StreamChanged
+    | GatewayChanged
+    | SecurityNotice
+    | Defect
+)
+Emit = Callable[[Event], None]
+
+
+def discard(event: Event) -> None:
+    """The emitter of whoever does not listen."""
+
+
+def fan_out(*subscribers: Emit) -> Emit:
+    """One emitter over several. A failing subscriber does not hide the event from the others."""
+
+    def emit(event: Event) -> None:
+        for subscriber in subscribers:
+            try:
+                subscriber(event)
+            except Exception as error:
+                if not isinstance(event, Defect):
+                    emit(Defect(where=f"subscriber {subscriber!r}", error=error))
+
+    return emit

@@ -1,0 +1,1 @@
+"""MCP on the wire: bytes to a Call, and results back out, for both eras."""

@@ -1,0 +1,59 @@
+"""One parsed JSON-RPC message with its era and protocol version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mcp.shared.inbound import NAME_BEARING_METHODS
+
+Era = Literal["modern", "legacy"]
+CallKind = Literal["own", "list", "read", "call", "notification"]
+
+LIST_METHODS: dict[str, str] = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+"""Method to the member of its result that holds the items."""
+
+FORWARDED_METHODS = frozenset(NAME_BEARING_METHODS) | {"completion/complete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`message` is the parsed body: policy judges it and the forwarded bytes are made from it, never from the wire."""
+
+    message: dict[str, Any] = field(repr=False)
+    method: str
+    id: str | int | None
+    params: dict[str, Any] = field(repr=False)
+    era: Era
+    version: str
+    param_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The request's `Mcp-Param-*` headers, as they came."""
+
+    @property
+    def kind(self) -> CallKind:
+        if self.id is None:
+            return "notification"
+        if self.method in LIST_METHODS:
+            return "list"
+        if self.method == "tools/call":
+            return "call"
+        return "read" if self.method in FORWARDED_METHODS else "own"
+
+    @property
+    def modern(self) -> bool:
+        return self.era == "modern"
+
+    @property
+    def name(self) -> str | None:
+        """The tool or prompt name, or the URI, that the call is about."""
+        if self.method == "completion/complete":
+            ref = self.params.get("ref")
+            name = (ref.get("name") or ref.get("uri")) if isinstance(ref, dict) else None
+        else:
+            name = self.params.get(NAME_BEARING_METHODS.get(self.method, ""))
+        return name if isinstance(name, str) else None
