@@ -1,0 +1,1 @@
+"""The configuration: what can be set, read from one YAML file and judged as a whole."""

@@ -1,0 +1,354 @@
+"""What can be configured. Durations are seconds and sizes are bytes once parsed.
+
+Descriptions go into the JSON schema and the reference page, so each is one plain sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from rowgate.config.secret import Secret
+from rowgate.config.values import (
+    Address,
+    BaseUrl,
+    Duration,
+    Flag,
+    Host,
+    Listen,
+    Name,
+    PluginUrl,
+    Proxies,
+    PublicUrl,
+    ScopeName,
+    Size,
+    Text,
+    TrustedUrl,
+    WebOrigin,
+    Whole,
+    refuse,
+    seconds,
+    size,
+    whole,
+)
+
+Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
+    )
+
+
+# --- the gateway itself ------------------------------------------------------------------------------------
+
+
+class Request(Section):
+    """Bounds of one request."""
+
+    max_bytes: Annotated[Size, size(1024, 64 * 2**20)] = Field(
+        2**20, description="Largest request body that is read; a larger one is answered 413."
+    )
+    timeout: Annotated[Duration, seconds(1, 3600)] = Field(
+        60.0, description="Longest time for one buffered answer, whatever the plugin's own timeout says."
+    )
+
+
+class Context(Section):
+    """The signed statement of who calls, which every plugin receives."""
+
+    signing_key: Secret | None = Field(
+        None,
+        description="Private Ed25519 key as a JWK or PEM that signs the context; "
+        "without it each start makes a new key, so the gateway can only run alone.",
+    )
+    previous_keys: tuple[Secret, ...] = Field(
+        (), description="Earlier Ed25519 keys, public or private, that stay published while plugins change over."
+    )
+    lifetime: Annotated[Duration, seconds(1, 300)] = Field(
+        60.0, description="How long a signed context is valid, 1s to 300s."
+    )
+
+
+class Log(Section):
+    """The log on standard output."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe line that is written."
+    )
+    format: Literal["json", "console"] = Field(
+        "json", description="One JSON object for each line, or text for a terminal."
+    )
+
+
+class Shutdown(Section):
+    """What happens after SIGTERM."""
+
+    delay: Annotated[Duration, seconds(0, 300)] = Field(
+        0.0, description="How long the gateway still accepts requests while it already reports not ready."
+    )
+    timeout: Annotated[Duration, seconds(0, 3600)] = Field(
+        25.0, description="How long requests in flight may go on before they are cut off."
+    )
+
+
+class Gateway(Section):
+    """The gateway itself: its public address, its listeners and what it takes."""
+
+    public_url: PublicUrl = Field(
+        description="Origin under which clients reach the gateway: every URL that it emits begins with it."
+    )
+    listen: Listen = Field(Address("0.0.0.0", 8080), description="Address and port of the public listener.")  # noqa: S104
+    internal_listen: Listen = Field(
+        Address("127.0.0.1", 9090),
+        description="Address and port of the internal listener: health, metrics and the context's public keys.",
+    )
+    trusted_proxies: tuple[Proxies, ...] = Field(
+        (), description="Networks of the proxies whose X-Forwarded-For names the client address."
+    )
+    allowed_origins: tuple[WebOrigin, ...] = Field(
+        (), description="Exact web origins that may call from a browser; requests without an Origin are not concerned."
+    )
+    allowed_hosts: tuple[Host, ...] = Field(
+        (), description="Further values of the Host header that are answered, beside the host of public_url."
+    )
+    request: Request = Field(Request(), description="Bounds of one request.")
+    context: Context = Field(Context(), description="The signed context that plugins receive.")
+    log: Log = Field(Log(), description="The log on standard output.")
+    shutdown: Shutdown = Field(Shutdown(), description="What happens after SIGTERM.")
+
+
+class Supabase(Section):
+    """The Supabase project in front of which the gateway stands."""
+
+    url: BaseUrl = Field(description="URL of the project, as its clients use it.")
+    issuer: TrustedUrl = Field(
+        default_factory=lambda data: data["url"] + "/auth/v1",
+        description="The iss claim of the project's tokens, byte for byte; by default url with /auth/v1.",
+    )
+    jwks_url: TrustedUrl = Field(
+        default_factory=lambda data: data["issuer"].rstrip("/") + "/.well-known/jwks.json",
+        description="Where the project publishes its public keys; by default issuer with /.well-known/jwks.json.",
+    )
+
+
+# --- plugins -----------------------------------------------------------------------------------------------
+
+
+class Plugin(Section):
+    """A process that implements capabilities."""
+
+    url: PluginUrl = Field(description="MCP endpoint of the plugin, http or https; its path is kept as written.")
+    credential: Literal["none", "user_token"] = Field(
+        "none", description="What the plugin receives in Authorization: nothing, or the caller's own Supabase token."
+    )
+    lists: Literal["shared", "per_caller"] = Field(
+        "shared", description="Whether the plugin offers everybody the same lists or each caller their own."
+    )
+    timeout: Annotated[Duration, seconds(0.1, 3600)] = Field(
+        30.0, description="Longest wait for an answer, and between two events of a stream."
+    )
+    connect_timeout: Annotated[Duration, seconds(0.1, 60)] = Field(
+        5.0, description="Longest wait for a connection to the plugin."
+    )
+    required: Flag = Field(False, description="Whether the gateway reports ready only once this plugin has answered.")
+    hints: Literal["require", "default"] = Field(
+        "require",
+        description="Whether a tool without title and behaviour hints is left out, or gets conservative defaults.",
+    )
+    list_ttl: Annotated[Duration, seconds(1, 86400)] = Field(
+        60.0, description="How long the plugin's lists are kept before they are asked for again."
+    )
+    max_answer_bytes: Annotated[Size, size(1024, 256 * 2**20)] = Field(
+        4 * 2**20, description="Largest answer, or event of a stream, that is taken from the plugin."
+    )
+    result_limit: Annotated[Whole, Field(ge=0, le=100_000_000)] = Field(
+        150_000, description="Characters after which a tool result is cut and says so; 0 sets no limit."
+    )
+    max_connections: Annotated[Whole, Field(ge=1, le=10_000)] = Field(
+        100, description="Most connections that are open to the plugin at once."
+    )
+
+
+# --- servers -----------------------------------------------------------------------------------------------
+
+
+def _dotted(value: str) -> str:
+    if not all(value.split(".")) or len(value) > 256:
+        raise refuse("must be a claim name, or names joined by dots")
+    return value
+
+
+def _token_role(value: str) -> str:
+    if value in ("anon", "service_role", "supabase_admin"):
+        raise refuse("must not be a role of API keys: such a token is nobody's sign-in")
+    return value
+
+
+class Issuer(Section):
+    """Who issues the tokens, where it is not the Supabase project."""
+
+    issuer: TrustedUrl = Field(description="The iss claim of accepted tokens, byte for byte.")
+    jwks_url: TrustedUrl = Field(description="Where the issuer publishes its public keys.")
+    audience: tuple[Text, ...] = Field(
+        min_length=1, description="Accepted values of the aud claim; a token must name one of them."
+    )
+    algorithms: tuple[Algorithm, ...] = Field(
+        ("ES256", "RS256"), min_length=1, description="Signature algorithms that are accepted from this issuer."
+    )
+    token_role: tuple[Annotated[Text, AfterValidator(_token_role)], ...] | None = Field(
+        None, min_length=1, description="Accepted values of the role claim; without it the claim is not required."
+    )
+    roles_claim: Annotated[Text, AfterValidator(_dotted)] = Field(
+        "app_metadata.roles", description="Path of the claim that holds the caller's roles, a string or an array."
+    )
+    leeway: Annotated[Duration, seconds(0, 300)] = Field(
+        30.0, description="How far the issuer's clock and ours may differ."
+    )
+    key_refresh: Annotated[Duration, seconds(10, 86400)] = Field(
+        600.0, description="How often the public keys are fetched again."
+    )
+    key_max_stale: Annotated[Duration, seconds(0, 7 * 86400)] = Field(
+        86400.0, description="How long the last good keys serve while the issuer cannot be reached."
+    )
+
+
+class Auth(Section):
+    """Who may call a server."""
+
+    mode: Literal["oauth", "bearer"] = Field(
+        description="oauth announces where to sign in; bearer takes a token that the client already has."
+    )
+    issuer: Issuer | None = Field(None, description="Who issues the tokens; by default the Supabase project.")
+    require_client: Flag = Field(
+        default_factory=lambda data: data.get("mode") != "bearer",
+        description="Whether a token must name the OAuth client it was issued to; by default true for oauth only.",
+    )
+    anonymous_users: Flag = Field(False, description="Whether Supabase's anonymous users are accepted.")
+
+
+class Scopes(Section):
+    """What tokens say the caller may do."""
+
+    source: Literal["token"] = Field("token", description="Where a caller's scopes are read: the token's scope claim.")
+    advertised: tuple[ScopeName, ...] | None = Field(
+        None, description="Scopes that resource metadata names; by default email for Supabase, else issuable."
+    )
+    required: tuple[ScopeName, ...] = Field((), description="Scopes that every call to this server needs.")
+    issuable: tuple[ScopeName, ...] | None = Field(
+        None,
+        description="Scopes that the authorization server can issue; "
+        "by default those of Supabase, else the advertised ones.",
+    )
+    implies: dict[ScopeName, tuple[ScopeName, ...]] = Field(
+        {}, description="Scopes that each scope includes, such as notes with notes:read and notes:write."
+    )
+
+
+class Require(Section):
+    """What a caller needs for the capabilities of an entry. All of it must hold."""
+
+    scopes: tuple[ScopeName, ...] = Field((), description="Scopes that the caller's token must hold, all of them.")
+    roles: tuple[Text, ...] = Field((), description="Roles of which the caller must have one.")
+
+
+class Hints(Section):
+    """What clients are told about a tool, where the plugin does not say it or says it wrongly."""
+
+    title: Text | None = Field(None, description="Name of the tool for people.")
+    read_only: Flag | None = Field(None, description="Whether the tool changes nothing.")
+    destructive: Flag | None = Field(None, description="Whether the tool may delete or overwrite.")
+    idempotent: Flag | None = Field(None, description="Whether repeating the call changes nothing more.")
+    open_world: Flag | None = Field(None, description="Whether the tool reaches beyond the application.")
+
+
+def _pattern(value: str) -> str:
+    if not value or len(value) > 512 or any(ord(char) <= 32 or ord(char) == 127 for char in value):
+        raise refuse("must be a name or a glob of 1 to 512 characters without blanks")
+    return value
+
+
+def _prefix(value: str) -> str:
+    if not 1 <= len(value) <= 32 or not set(value) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-"):
+        raise refuse("must be 1 to 32 lower-case letters, digits, - and _")
+    return value
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+
+
+class Entry(Section):
+    """Capabilities of one plugin that a server exposes. What no entry names is not exposed."""
+
+    plugin: Text = Field(alias="from", description="Name of the plugin.")
+    tools: tuple[Pattern, ...] = Field((), description="Names or globs of tools; * stops at /, ** does not.")
+    resources: tuple[Pattern, ...] = Field((), description="URIs or globs of resources; * stops at /, ** does not.")
+    templates: tuple[Pattern, ...] = Field((), description="URI templates, or globs of them.")
+    prompts: tuple[Pattern, ...] = Field((), description="Names or globs of prompts.")
+    prefix: Annotated[str, AfterValidator(_prefix)] | None = Field(
+        None, description="Put before the names of tools and prompts, where several plugins share a server."
+    )
+    require: Require = Field(Require(), description="What a caller needs for these capabilities.")
+    hints: dict[Pattern, Hints] = Field({}, description="Hints for each tool, by the plugin's own name for it.")
+
+
+def _path(value: str) -> str:
+    segments = value.split("/")[1:]
+    if not value.startswith("/") or value == "/":
+        raise refuse("must begin with / and name a path, such as /mcp")
+    if value.endswith("/"):
+        raise refuse("must not end with /")
+    if "%" in value:
+        raise refuse("must not contain encoded characters")
+    if "" in segments or "." in segments or ".." in segments:
+        raise refuse("must not contain empty or dot segments")
+    if ".well-known" in segments:
+        raise refuse("must not contain .well-known: discovery documents stand there")
+    if len(value) > 256 or not all(char.isascii() and (char.isalnum() or char in "-._~") for char in "".join(segments)):
+        raise refuse("must be at most 256 letters, digits, -, ., _ and ~ between slashes")
+    return value
+
+
+def _brief(value: str) -> str:
+    if len(value.encode()) > 4096:
+        raise refuse("must not be longer than 4 KiB")
+    return value
+
+
+class Server(Section):
+    """A public MCP endpoint."""
+
+    path: Annotated[str, AfterValidator(_path)] = Field(description="Path of the endpoint under public_url.")
+    title: Annotated[Text, AfterValidator(_brief)] | None = Field(
+        None, description="Name of the server for people; shown by clients when they connect."
+    )
+    instructions: Annotated[Text, AfterValidator(_brief)] | None = Field(
+        None, description="What the model is told about this server, at most 4 KiB."
+    )
+    auth: Auth = Field(description="Who may call.")
+    scopes: Scopes = Field(Scopes(), description="What tokens say the caller may do.")
+    metadata: Literal["path", "suffix"] = Field(
+        "path",
+        description="Which URL of the resource metadata challenges name: "
+        "below /.well-known, or below the endpoint for platforms that publish nothing else.",
+    )
+    capabilities: tuple[Entry, ...] = Field(min_length=1, description="What the server exposes, entry by entry.")
+
+
+class Config(Section):
+    """The whole configuration of one gateway."""
+
+    version: Annotated[Literal[1], BeforeValidator(whole)] = Field(description="Version of this format.")
+    gateway: Gateway = Field(description="The gateway itself.")
+    supabase: Supabase | None = Field(
+        None, description="The Supabase project; not needed where every server has an issuer."
+    )
+    plugins: dict[Name, Plugin] = Field(min_length=1, description="Plugins by name.")
+    servers: dict[Name, Server] = Field(min_length=1, description="Servers by name.")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a configuration file."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
