@@ -5,7 +5,7 @@ Descriptions go into the JSON schema and the reference page, so each is one plai
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -32,8 +32,9 @@ from rowgate.config.values import (
     size,
     whole,
 )
+from rowgate.supabase.tokens import KEY_ROLES
 
-Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"]
+Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519"]
 
 
 class Section(BaseModel):
@@ -178,11 +179,13 @@ class Plugin(Section):
 def _dotted(value: str) -> str:
     if not all(value.split(".")) or len(value) > 256:
         raise refuse("must be a claim name, or names joined by dots")
+    if value.split(".")[0] == "user_metadata":
+        raise refuse("must not lie in user_metadata: users write that themselves")
     return value
 
 
 def _token_role(value: str) -> str:
-    if value in ("anon", "service_role", "supabase_admin"):
+    if value in KEY_ROLES:
         raise refuse("must not be a role of API keys: such a token is nobody's sign-in")
     return value
 
@@ -347,8 +350,3 @@ class Config(Section):
     )
     plugins: dict[Name, Plugin] = Field(min_length=1, description="Plugins by name.")
     servers: dict[Name, Server] = Field(min_length=1, description="Servers by name.")
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a configuration file."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}

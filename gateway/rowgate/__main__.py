@@ -1,0 +1,5 @@
+"""`python -m rowgate`."""
+
+from rowgate.cli import main
+
+main(prog_name="rowgate")

@@ -1,0 +1,66 @@
+"""What a server uses where its section leaves a choice open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rowgate.config.models import Config, Issuer, Scopes, Server, Supabase
+from rowgate.errors import ConfigurationError
+from rowgate.supabase.tokens import (
+    ADVERTISED_SCOPES,
+    ISSUABLE_SCOPES,
+    SIGNING_ALGORITHMS,
+    USER_AUDIENCE,
+    USER_ROLE,
+)
+
+NEVER_ASKED = frozenset({"openid", "offline_access"})
+"""Supabase issues these too, but no challenge and no document of ours asks for them."""
+
+
+def supabase_issuer(project: Supabase) -> Issuer:
+    """A project as an issuer: it signs for one audience and puts users into one role."""
+    return Issuer(
+        issuer=project.issuer,
+        jwks_url=project.jwks_url,
+        audience=(USER_AUDIENCE,),
+        algorithms=SIGNING_ALGORITHMS,
+        token_role=(USER_ROLE,),
+    )
+
+
+def issuer_of(config: Config, server: Server) -> Issuer:
+    """Raises ConfigurationError where there is neither an issuer nor a project; a loaded configuration has one."""
+    if server.auth.issuer is not None:
+        return server.auth.issuer
+    if config.supabase is None:
+        raise ConfigurationError("A server has no issuer and there is no Supabase project.")
+    return supabase_issuer(config.supabase)
+
+
+def issuable_scopes(server: Server) -> tuple[str, ...]:
+    """What this server may challenge for: the authorization server can issue it."""
+    if server.scopes.issuable is not None:
+        return server.scopes.issuable
+    if server.auth.issuer is None:
+        return tuple(sorted(ISSUABLE_SCOPES - NEVER_ASKED))
+    return server.scopes.advertised or ()
+
+
+def advertised_scopes(server: Server) -> tuple[str, ...]:
+    """What the server's resource metadata names; clients ask for all of it when they connect."""
+    if server.scopes.advertised is not None:
+        return server.scopes.advertised
+    return ADVERTISED_SCOPES if server.auth.issuer is None else server.scopes.issuable or ()
+
+
+def implied(scopes: Iterable[str], policy: Scopes) -> frozenset[str]:
+    """The scopes with everything they include, at any number of steps."""
+    reached: set[str] = set()
+    waiting = list(scopes)
+    while waiting:
+        scope = waiting.pop()
+        if scope not in reached:
+            reached.add(scope)
+            waiting += policy.implies.get(scope, ())
+    return frozenset(reached)
