@@ -1,0 +1,90 @@
+"""What the entries of one server say about one plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowgate.policy.capability import Kind
+from rowgate.policy.names import Pattern, compile_pattern
+from rowgate.policy.rules import Requirement
+
+if TYPE_CHECKING:
+    from rowgate.config.models import Entry, Hints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declaration:
+    """One entry, compiled."""
+
+    patterns: Mapping[Kind, tuple[Pattern, ...]]
+    requirement: Requirement
+    prefix: str | None
+    hints: Mapping[str, Hints]
+
+    @classmethod
+    def of(cls, entry: Entry) -> Declaration:
+        texts: dict[Kind, tuple[str, ...]] = {
+            "tool": entry.tools,
+            "prompt": entry.prompts,
+            "resource": entry.resources,
+            "template": entry.templates,
+        }
+        return cls(
+            patterns={
+                kind: tuple(compile_pattern(text, uri=kind == "resource") for text in listed)
+                for kind, listed in texts.items()
+            },
+            requirement=Requirement.of(entry.require),
+            prefix=entry.prefix,
+            hints=entry.hints,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An entry's claim to a name, and the pattern that makes it."""
+
+    declaration: Declaration
+    pattern: Pattern
+
+
+class Declarations:
+    """The entries of one server for one plugin. A name belongs to at most one of them."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.all = tuple(Declaration.of(entry) for entry in entries)
+
+    def claims(self, kind: Kind, name: str) -> tuple[Claim, ...]:
+        """None: not declared. Several: the entries contradict each other, and nothing may be served by that name.
+
+        An exact name beats any pattern."""
+        matching = [
+            Claim(declaration, pattern)
+            for declaration in self.all
+            if (pattern := _best(declaration.patterns[kind], name)) is not None
+        ]
+        exact = tuple(claim for claim in matching if claim.pattern.exact)
+        return exact or tuple(matching)
+
+    def exact_names(self, kind: Kind) -> list[str]:
+        return [pattern.text for declaration in self.all for pattern in declaration.patterns[kind] if pattern.exact]
+
+    def requirements(self, kind: Kind, *, globs: bool = False) -> list[Requirement]:
+        """Of the entries that name anything of this kind; with `globs` of those that name it by a pattern."""
+        return [
+            declaration.requirement
+            for declaration in self.all
+            if any(not (globs and pattern.exact) for pattern in declaration.patterns[kind])
+        ]
+
+
+def _best(patterns: Iterable[Pattern], name: str) -> Pattern | None:
+    found: Pattern | None = None
+    for pattern in patterns:
+        if pattern.matches(name):
+            if pattern.exact:
+                return pattern
+            found = found or pattern
+    return found
