@@ -258,10 +258,10 @@ class ContextVerifier:
         try:
             signed = jws.extract_compact(token.encode("ascii"))
         except (JoseError, ValueError, TypeError, AttributeError):
-            # joserfc expects the header to be an object.
             raise ContextError("malformed") from None
         header = signed.headers()
-        if set(header) - _HEADER_MEMBERS or header.get("typ") != CONTEXT_TYPE:
+        # joserfc lets a list or string pass that contains the word `alg`.
+        if not isinstance(header, dict) or set(header) - _HEADER_MEMBERS or header.get("typ") != CONTEXT_TYPE:
             raise ContextError("malformed")
         key = self._key(header.get("kid"))
         if header["alg"] != _ALGORITHMS.get(key.key_type):
