@@ -197,6 +197,13 @@ class ShuttingDown(GatewayError):
     hint = "The process received SIGTERM. A load balancer should have stopped sending by now."
 
 
+class RequestTimeout(GatewayError):
+    code = "RG121"
+    status = 408
+    sentence = "The request body did not arrive in time."
+    hint = "`gateway.request.timeout` bounds the time from the headers to the last byte of the body."
+
+
 # --- RG2xx: authentication ---------------------------------------------------------------------------------
 
 

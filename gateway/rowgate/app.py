@@ -1,0 +1,170 @@
+"""Builds the gateway from its configuration: rooms, routes and the two listeners. One page.
+
+public listener    door -> pipeline                      what clients reach
+internal listener  /healthz /readyz /metrics /context    what operators and plugins reach
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from aiohttp import ClientSession, DummyCookieJar, web
+
+from rowgate.auth.authenticator import Authenticators, authenticators
+from rowgate.auth.metadata import documents, resource
+from rowgate.config.defaults import issuable_scopes
+from rowgate.config.models import Config
+from rowgate.door import Door, Routes
+from rowgate.edge.listener import Listener
+from rowgate.edge.origin import OriginPolicy
+from rowgate.errors import StartError
+from rowgate.observe.events import Emit, GatewayChanged, SecurityNotice
+from rowgate.observe.health import Health, internal_app
+from rowgate.observe.metrics import Metrics
+from rowgate.pipeline import Endpoint, Pipeline
+from rowgate.policy.catalogs import Catalogs
+from rowgate.policy.rules import ScopePolicy
+from rowgate.protocol.answers import ServerIdentity
+from rowgate.supabase.project import trusted_issuer
+from rowgate.upstream.context import ContextIssuer, ContextKeys, context_key, ephemeral_key
+from rowgate.upstream.forward import Forwarder
+from rowgate.upstream.leg import SessionLeg
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A gateway that serves. Ports as bound: a configured port 0 is a free one."""
+
+    public: tuple[str, int]
+    internal: tuple[str, int]
+
+
+@asynccontextmanager
+async def gateway(
+    config: Config, *, emit: Emit, metrics: Metrics, health: Health, clock: Callable[[], float] = time.time
+) -> AsyncIterator[Listening]:
+    """Serve until the context is left; leaving it drains within `gateway.shutdown.timeout`.
+
+    Both listeners are open before the first key or list is fetched, so that `/readyz` can say what is missing."""
+    async with AsyncExitStack() as stack:
+        keys = context_keys(config, emit)
+        session = await stack.enter_async_context(ClientSession(cookie_jar=DummyCookieJar(), trust_env=False))
+        auth = authenticators(
+            {name: trusted_issuer(config, server) for name, server in config.servers.items()},
+            session,
+            clock=clock,
+            emit=emit,
+        )
+        stack.push_async_callback(auth.close)
+        forwarder = Forwarder(
+            config.plugins,
+            legs={name: SessionLeg(max_connections=plugin.max_connections) for name, plugin in config.plugins.items()},
+            context=ContextIssuer(
+                keys, issuer=config.gateway.public_url, lifetime=config.gateway.context.lifetime, clock=clock
+            ),
+            emit=emit,
+        )
+        stack.push_async_callback(forwarder.close)
+        scopes = {
+            name: ScopePolicy.of(server.scopes, issuable=issuable_scopes(server))
+            for name, server in config.servers.items()
+        }
+        catalogs = Catalogs(servers=config.servers, plugins=config.plugins, scopes=scopes, ask=forwarder.ask, emit=emit)
+        stack.push_async_callback(catalogs.close)
+        public = Listener(door(config, auth, scopes, catalogs, forwarder, emit).handle, emit=emit)
+        internal = internal_app(metrics, health, lambda: keys.jwks)
+        public_at, internal_at = await listen(stack, config, public, internal)
+        emit(GatewayChanged("starting", f"listening on {public_at[0]}:{public_at[1]}"))
+        await auth.fetch_keys()
+        await catalogs.load()
+        refreshing = asyncio.create_task(catalogs.run())
+        stack.callback(refreshing.cancel)
+        emit(GatewayChanged("serving", config.gateway.public_url))
+        yield Listening(public_at, internal_at)
+
+
+def door(
+    config: Config,
+    auth: Authenticators,
+    scopes: Mapping[str, ScopePolicy],
+    catalogs: Catalogs,
+    forwarder: Forwarder,
+    emit: Emit,
+) -> Door:
+    endpoints = {
+        server.path: Endpoint(
+            name=name,
+            config=server,
+            identity=ServerIdentity(name, server.title, server.instructions),
+            resource=resource(config, server),
+            authenticator=auth.by_server[name],
+            scopes=scopes[name],
+        )
+        for name, server in config.servers.items()
+    }
+    return Door(
+        routes=Routes(endpoints, documents(config)),
+        pipeline=Pipeline(
+            limits=config.gateway.request, plugins=config.plugins, catalogs=catalogs, forwarder=forwarder, emit=emit
+        ),
+        origin=OriginPolicy(
+            config.gateway.public_url,
+            config.gateway.allowed_hosts,
+            config.gateway.allowed_origins,
+            listen_is_loopback=is_loopback(config.gateway.listen.host),
+        ),
+        trusted_proxies=config.gateway.trusted_proxies,
+        public_url=config.gateway.public_url,
+        emit=emit,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def context_keys(config: Config, emit: Emit) -> ContextKeys:
+    settings = config.gateway.context
+    if settings.signing_key is None:
+        emit(
+            SecurityNotice(
+                "context_key_ephemeral",
+                "No gateway.context.signing_key: this gateway can only run alone, and plugins must fetch its key anew "
+                "after each start.",
+            )
+        )
+        return ContextKeys(ephemeral_key())
+    return ContextKeys(
+        context_key(settings.signing_key.reveal()), [context_key(key.reveal()) for key in settings.previous_keys]
+    )
+
+
+async def listen(
+    stack: AsyncExitStack, config: Config, public: Listener, internal: web.Application
+) -> tuple[tuple[str, int], tuple[str, int]]:
+    timeout = config.gateway.shutdown.timeout
+    public_runner = web.ServerRunner(public, shutdown_timeout=timeout)
+    internal_runner = web.AppRunner(internal, access_log=None, shutdown_timeout=1.0)
+    bound: list[tuple[str, int]] = []
+    # The internal listener closes last: operators watch the drain through it.
+    for runner, address in (
+        (internal_runner, config.gateway.internal_listen),
+        (public_runner, config.gateway.listen),
+    ):
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        try:
+            await web.TCPSite(runner, address.host, address.port, backlog=1024).start()
+        except OSError as error:
+            raise StartError(f"Cannot listen on {address.host}:{address.port}: {error.strerror}.") from error
+        host, port = runner.addresses[0][:2]
+        bound.append((host, port))
+    return bound[1], bound[0]

@@ -1,0 +1,66 @@
+"""`rowgate serve`: run the gateway until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from rowgate.app import gateway
+from rowgate.cli.exits import CONFIGURATION, START
+from rowgate.config.load import check
+from rowgate.config.models import Config
+from rowgate.errors import GatewayError
+from rowgate.observe.events import GatewayChanged
+from rowgate.observe.observers import observers
+
+
+@click.command()
+@click.argument("path", required=False)
+@click.pass_obj
+def serve(config_path: str, path: str | None) -> None:
+    """Run the gateway with the configuration at PATH until SIGTERM or SIGINT.
+
+    Exits 0 after a drain, 3 when it could not start, 78 when the configuration is not valid."""
+    file = path or config_path
+    checked = check(Path(file), os.environ)
+    for problem in checked.problems:
+        click.echo(problem.render(file), err=True)
+    if checked.config is None:
+        sys.exit(CONFIGURATION)
+    try:
+        run(checked.config)
+    except GatewayError as error:
+        click.echo(f"rowgate: {error.code}: {error.message} ({error.hint})", err=True)
+        sys.exit(START)
+
+
+def run(config: Config) -> None:
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(until_signalled(config))
+
+
+async def until_signalled(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with observers(config) as observed:
+        async with gateway(config, emit=observed.emit, metrics=observed.metrics, health=observed.health):
+            await stop.wait()
+            # Readiness turns first, so that a load balancer stops sending before the socket closes.
+            observed.emit(GatewayChanged("draining"))
+            await asyncio.sleep(config.gateway.shutdown.delay)
+        observed.emit(GatewayChanged("stopped"))
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

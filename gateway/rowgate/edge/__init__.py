@@ -1,0 +1,1 @@
+"""Before we know who calls: host, origin, address, size."""

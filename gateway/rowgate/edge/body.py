@@ -1,0 +1,56 @@
+"""The request body: its type, its size and its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from rowgate.errors import BodyTooLarge, MalformedRequest, NotAcceptable, RequestTimeout, UnsupportedMediaType
+
+
+def require_media(request: web.BaseRequest) -> None:
+    """Raise unless the request is JSON and its client takes both answers that MCP has."""
+    if request.content_type != "application/json" or (request.charset or "utf-8").lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaType
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("The body must not be compressed.")
+    if not _accepts_both(",".join(request.headers.getall("Accept", ()))):
+        raise NotAcceptable
+
+
+async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float) -> bytes:
+    if request.content_length is not None and request.content_length > max_bytes:
+        raise BodyTooLarge
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(timeout):
+            async for chunk in request.content.iter_any():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise BodyTooLarge
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeout from None
+    except (web.RequestPayloadError, HttpProcessingError):
+        raise MalformedRequest from None
+    return b"".join(chunks)
+
+
+def _accepts_both(accept: str) -> bool:
+    ranges = {part.partition(";")[0].strip().lower() for part in accept.split(",") if not _refuses(part)}
+    if "*/*" in ranges:
+        return True
+    json = bool({"application/json", "application/*"} & ranges)
+    stream = bool({"text/event-stream", "text/*"} & ranges)
+    return json and stream
+
+
+def _refuses(media_range: str) -> bool:
+    """RFC 9110 §12.4.2: a weight of 0 means "not acceptable"."""
+    return any(
+        parameter.strip().lower().replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+        for parameter in media_range.split(";")[1:]
+    )

@@ -1,0 +1,89 @@
+"""The HTTP server of the public listener, and what it says to bytes that are no request.
+
+aiohttp's low-level server, because there is one handler and its own exact routing: a router and middlewares
+would be paid for on every request and decide nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler
+
+from rowgate.errors import GatewayError, HeadersTooLarge, MalformedRequest
+from rowgate.observe.events import Defect, Emit, RequestMalformed
+from rowgate.protocol.render import PROBLEM, problem
+
+MAX_HEADER_BYTES = 32 * 1024
+"""Of one header line. aiohttp's own limit of 8 KiB is less than the token of a user with many claims needs."""
+MAX_HEADERS = 128
+KEEP_ALIVE = 75.0
+"""Seconds an idle connection of a client is kept: longer than load balancers keep theirs (60 s), or a request could
+meet a connection that is just being closed."""
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Listener(web.Server):
+    """`handler_cancellation`: a client that goes away cancels the handler, and with it the plugin's call."""
+
+    def __init__(self, handle: Handle, *, emit: Emit) -> None:
+        super().__init__(
+            handle,
+            handler_cancellation=True,
+            access_log=None,
+            # What aiohttp would log of a broken request quotes it, header lines included.
+            logger=logging.getLogger("rowgate.listener"),
+            keepalive_timeout=KEEP_ALIVE,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
+            auto_decompress=False,
+            lingering_time=1.0,
+        )
+        self._emit = emit
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, emit=self._emit, **self._kwargs)
+
+
+class _Connection(RequestHandler):
+    __slots__ = ("_emit",)
+
+    def __init__(self, manager: web.Server, *, emit: Emit, **settings: object) -> None:
+        super().__init__(manager, **settings)  # type: ignore[arg-type]
+        self._emit = emit
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """aiohttp's answer quotes what it could not parse, which may be part of a token. Ours quotes nothing."""
+        error = _refusal(exc)
+        if isinstance(exc, HttpProcessingError):
+            self._emit(RequestMalformed(error.code, request.remote or ""))
+        elif exc is not None:
+            self._emit(Defect("connection", exc))
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer had begun")
+        request_id = secrets.token_hex(16)
+        response = web.Response(
+            body=problem(error, request_id),
+            status=error.status,
+            headers={"Content-Type": PROBLEM, "X-Request-Id": request_id},
+        )
+        response.force_close()
+        return response
+
+
+def _refusal(error: BaseException | None) -> GatewayError:
+    if isinstance(error, LineTooLong):
+        return HeadersTooLarge()
+    return MalformedRequest() if isinstance(error, HttpProcessingError) else GatewayError()

@@ -1,0 +1,42 @@
+"""Who listens: log, audit, metrics and health, behind one emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rowgate import __version__
+from rowgate.config.defaults import issuer_of
+from rowgate.config.models import Config
+from rowgate.observe.audit import audit_subscriber
+from rowgate.observe.events import Emit, fan_out
+from rowgate.observe.health import Health
+from rowgate.observe.lines import LineWriter, stdout_writer
+from rowgate.observe.log import log_subscriber, route_library_logs
+from rowgate.observe.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    emit: Emit
+    metrics: Metrics
+    health: Health
+
+
+@contextmanager
+def observers(config: Config, writer: LineWriter | None = None) -> Iterator[Observers]:
+    """Log and audit go to standard output, or to `writer`. Leaving writes what is still gathered."""
+    metrics = Metrics(__version__)
+    health = Health(
+        issuers=dict.fromkeys(issuer_of(config, server).issuer for server in config.servers.values()),
+        required_plugins=[name for name, plugin in config.plugins.items() if plugin.required],
+    )
+    lines = writer or stdout_writer(on_loss=metrics.lines_lost)
+    restore = route_library_logs(config.gateway.log, lines)
+    log, audit = log_subscriber(config.gateway.log, lines), audit_subscriber(config.gateway.log, lines)
+    try:
+        yield Observers(fan_out(metrics.emit, health.emit, log, audit), metrics, health)
+    finally:
+        restore()
+        lines.close()

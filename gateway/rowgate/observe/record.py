@@ -1,0 +1,80 @@
+"""What is learnt about one request while it is served, and the event that it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rowgate.auth.principal import Principal
+from rowgate.errors import AuthenticationError, GatewayError, InsufficientScope, UnknownCapability, UpstreamError
+from rowgate.observe.events import Outcome, RequestFinished
+from rowgate.protocol.call import Call, Era
+
+
+@dataclass(slots=True)
+class Record:
+    """Mutable on purpose: rooms add what they decide, so that a refusal is recorded with all that was known by then."""
+
+    request_id: str
+    http_method: str
+    address: str
+    started: float
+    route: str = "other"
+    server: str | None = None
+    principal: Principal | None = None
+    call: Call | None = None
+    era: Era | None = None
+    rpc_id: str | int | None = None
+    parsed: bool = False
+    """Whether a JSON-RPC message was read, so that an error can answer it as one."""
+    capability: str | None = None
+    plugin: str | None = None
+    trace_id: str | None = None
+    outcome: Outcome = "ok"
+    status: int = 0
+    code: str | None = None
+    reason: str | None = None
+    streamed: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+    """What every answer to this request carries: its id and, for a browser, CORS."""
+
+    def refused(self, error: GatewayError) -> None:
+        self.outcome = outcome_of(error)
+        self.code = error.code
+        self.reason = error.reason or None
+
+    def finished(self, now: float) -> RequestFinished:
+        call, principal = self.call, self.principal
+        return RequestFinished(
+            request_id=self.request_id,
+            route=self.route,
+            http_method=self.http_method,
+            status=self.status,
+            outcome=self.outcome,
+            duration=now - self.started,
+            address=self.address,
+            server=self.server,
+            method=call.method if call else None,
+            name=call.name if call else None,
+            capability=self.capability,
+            plugin=self.plugin,
+            era=self.era,
+            version=call.version if call else None,
+            kind=principal.kind if principal else None,
+            subject=principal.subject if principal else None,
+            client_id=principal.client_id if principal else None,
+            actor=principal.actors[0].subject if principal and principal.actors else None,
+            code=self.code,
+            reason=self.reason,
+            streamed=self.streamed,
+            trace_id=self.trace_id,
+        )
+
+
+def outcome_of(error: GatewayError) -> Outcome:
+    if isinstance(error, AuthenticationError):
+        return "unauthenticated"
+    if isinstance(error, InsufficientScope | UnknownCapability):
+        return "denied"
+    if isinstance(error, UpstreamError):
+        return "upstream_error"
+    return "protocol_error"

@@ -1,0 +1,189 @@
+"""One parsed body to one Call: its era, and the agreement of its headers with it.
+
+The era comes from the body and is cross-checked with the headers, never the other way round: a header decides
+only where the body says nothing. Which check comes first is fixed by MCP 2026-07-28 (basic/transports) and by
+what both official SDKs answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared import inbound
+from mcp_types import DEFAULT_NEGOTIATED_VERSION, PROTOCOL_VERSION_META_KEY
+from mcp_types import jsonrpc as rpc
+from mcp_types.methods import CLIENT_REQUESTS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from multidict import CIMultiDictProxy
+
+from rowgate.errors import (
+    BatchNotSupported,
+    GatewayError,
+    HeaderMismatch,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    UnsupportedProtocolVersion,
+)
+from rowgate.protocol.call import LIST_METHODS, Call, Era
+
+LEGACY_VERSIONS = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
+NOT_SERVED = frozenset({"subscriptions/listen"})
+"""Methods of the protocol that this gateway neither answers nor advertises."""
+
+POSTED_RESPONSE = "(response)"
+"""The method of a Call that is an answer to a request nobody made: accepted from legacy clients and dropped."""
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MAX_PARAM_HEADERS = 32
+_MAX_PARAM_HEADER_BYTES = 8192
+_REJECTIONS: Mapping[int, type[GatewayError]] = {
+    rpc.INVALID_PARAMS: InvalidParams,
+    rpc.HEADER_MISMATCH: HeaderMismatch,
+    rpc.UNSUPPORTED_PROTOCOL_VERSION: UnsupportedProtocolVersion,
+}
+
+
+def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
+    """Raise an error of RG11x, or return the call."""
+    if isinstance(body, list):
+        raise BatchNotSupported
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be one JSON object.")
+    header = _version_header(headers)
+    modern = era_of(body, headers) == "modern"
+    method = _envelope(body, modern)
+    params = body.get("params", {})
+    if not isinstance(params, dict):
+        raise InvalidParams("params must be an object.")
+    if duplicated := inbound.find_duplicated_routing_header(headers.items()):
+        raise HeaderMismatch(f"{duplicated} header appears more than once")
+    if "id" not in body:
+        return _notification(body, method, params, header, modern)
+    version = _modern_version(body, headers) if modern else _legacy_version(body, method, headers, header)
+    if method in NOT_SERVED or (method, version) not in CLIENT_REQUESTS:
+        raise MethodNotFound
+    _require_shape(method, params)
+    return Call(
+        message=body,
+        method=method,
+        id=body["id"],
+        params=params,
+        era="modern" if modern else "legacy",
+        version=version,
+        param_headers=_param_headers(headers),
+    )
+
+
+def era_of(body: Any, headers: CIMultiDictProxy[str]) -> Era:
+    """A body that carries the modern envelope is modern; without one the header decides, and none means legacy."""
+    if isinstance(body, dict) and _claims_modern(body):
+        return "modern"
+    header = _version_header(headers)
+    if header is None or header in LEGACY_VERSIONS:
+        return "legacy"
+    return "modern" if header >= MODERN_PROTOCOL_VERSIONS[0] or not _DATE.fullmatch(header) else "legacy"
+
+
+def readable_id(body: Any) -> str | int | None:
+    value = body.get("id") if isinstance(body, dict) else None
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _version_header(headers: CIMultiDictProxy[str]) -> str | None:
+    value = headers.get(inbound.MCP_PROTOCOL_VERSION_HEADER)
+    return None if value is None else value.strip()
+
+
+def _claims_modern(body: Mapping[str, Any]) -> bool:
+    params = body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
+
+
+def _envelope(body: dict[str, Any], modern: bool) -> str:
+    """JSON-RPC 2.0 §4 and §5, with MCP's tightening: an id is a string or an integer, never null."""
+    if body.get("jsonrpc") != "2.0":
+        raise InvalidRequest('jsonrpc must be "2.0".')
+    if "id" in body and readable_id(body) is None:
+        raise InvalidRequest("id must be a string or an integer.")
+    method = body.get("method")
+    if isinstance(method, str):
+        return method
+    if method is None and ("result" in body) != ("error" in body) and not modern:
+        body.pop("id", None)
+        return POSTED_RESPONSE
+    raise InvalidRequest("method must be a string.")
+
+
+def _notification(body: dict[str, Any], method: str, params: dict[str, Any], header: str | None, modern: bool) -> Call:
+    if header is not None and header not in LEGACY_VERSIONS:
+        _refuse(inbound.unsupported_protocol_version_rejection(header))
+    version = header or DEFAULT_NEGOTIATED_VERSION
+    return Call(body, method, None, params, "modern" if modern else "legacy", version)
+
+
+def _modern_version(body: dict[str, Any], headers: CIMultiDictProxy[str]) -> str:
+    routing = {
+        name: headers[name].strip()
+        for name in (inbound.MCP_PROTOCOL_VERSION_HEADER, inbound.MCP_METHOD_HEADER, inbound.MCP_NAME_HEADER)
+        if name in headers
+    }
+    verdict = inbound.classify_inbound_request(body, headers=routing)
+    if isinstance(verdict, inbound.InboundLadderRejection):
+        _refuse(verdict)
+        raise AssertionError("a rejection was let through")
+    if not isinstance(verdict.client_capabilities, dict):
+        raise InvalidParams("clientCapabilities must be an object.")
+    return verdict.protocol_version
+
+
+def _legacy_version(body: dict[str, Any], method: str, headers: CIMultiDictProxy[str], header: str | None) -> str:
+    if header is not None and header not in LEGACY_VERSIONS:
+        _refuse(inbound.unsupported_protocol_version_rejection(header))
+    # Legacy clients need not mirror, but whoever does must not say two things at once.
+    sent = headers.get(inbound.MCP_METHOD_HEADER)
+    if sent is not None and sent.strip() != method:
+        raise HeaderMismatch("mcp-method header does not match the request body's method")
+    key = inbound.NAME_BEARING_METHODS.get(method)
+    name = headers.get(inbound.MCP_NAME_HEADER)
+    if key and name is not None and inbound.decode_header_value(name.strip()) != body.get("params", {}).get(key):
+        raise HeaderMismatch(f"mcp-name header does not match the request body's {key!r} parameter")
+    return header or DEFAULT_NEGOTIATED_VERSION
+
+
+def _refuse(rejection: inbound.InboundLadderRejection | None) -> None:
+    if rejection is not None:
+        raise _REJECTIONS.get(rejection.code, InvalidRequest)(rejection.message, data=rejection.data)
+
+
+def _require_shape(method: str, params: dict[str, Any]) -> None:
+    """Only what policy and routing read; the plugin validates the rest, so that unknown fields pass."""
+    if key := inbound.NAME_BEARING_METHODS.get(method):
+        if not isinstance(params.get(key), str):
+            raise InvalidParams(f"params.{key} must be a string.")
+        if not isinstance(params.get("arguments") or {}, dict):
+            raise InvalidParams("params.arguments must be an object.")
+    elif method == "completion/complete":
+        if not isinstance(_referenced(params.get("ref")), str):
+            raise InvalidParams("params.ref must name a prompt or a resource.")
+    elif method in LIST_METHODS and params.get("cursor") is not None:
+        raise InvalidParams("This cursor is not valid: lists are answered in one page.")
+
+
+def _referenced(ref: Any) -> Any:
+    kind = ref.get("type") if isinstance(ref, dict) else None
+    key = {"ref/prompt": "name", "ref/resource": "uri"}.get(kind) if isinstance(kind, str) else None
+    return ref.get(key) if key else None
+
+
+def _param_headers(headers: CIMultiDictProxy[str]) -> tuple[tuple[str, str], ...]:
+    prefix = inbound.MCP_PARAM_HEADER_PREFIX.lower()
+    found = tuple((name, value.strip(" \t")) for name, value in headers.items() if name.lower().startswith(prefix))
+    if len(found) > _MAX_PARAM_HEADERS or sum(len(n) + len(v) for n, v in found) > _MAX_PARAM_HEADER_BYTES:
+        raise HeaderMismatch("too many Mcp-Param-* headers")
+    if not all(value.isascii() and value.isprintable() for _, value in found):
+        raise HeaderMismatch("an Mcp-Param-* header has characters that must be encoded")
+    return found

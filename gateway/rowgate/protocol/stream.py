@@ -1,0 +1,75 @@
+"""Answers on the wire: one JSON body, or an event stream once there is something to stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from rowgate.protocol import ijson
+from rowgate.protocol.render import JSON
+
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache, no-transform",
+    # nginx and those who copied it hold back a stream without this.
+    "X-Accel-Buffering": "no",
+}
+KEEP_ALIVE = b": keep-alive\r\n\r\n"
+
+
+class Answer:
+    """The one answer to a request. It stays JSON until the first notification or keep-alive makes it a stream;
+    after that the status is 200 for good, and errors ride inside."""
+
+    def __init__(self, request: web.BaseRequest, headers: Mapping[str, str]) -> None:
+        self._request = request
+        self._headers = headers
+        self._stream: web.StreamResponse | None = None
+
+    @property
+    def streaming(self) -> bool:
+        return self._stream is not None
+
+    async def notify(self, message: Mapping[str, Any]) -> None:
+        await (await self._opened()).write(_event(message))
+
+    async def keep_alive(self) -> None:
+        await (await self._opened()).write(KEEP_ALIVE)
+
+    async def finish(
+        self, message: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> web.StreamResponse:
+        if self._stream is None:
+            return await self.send(ijson.dumps(message), status=status, headers=headers)
+        await self._stream.write(_event(message))
+        await self._stream.write_eof()
+        return self._stream
+
+    async def send(
+        self,
+        body: bytes = b"",
+        *,
+        status: int = 200,
+        content_type: str = JSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> web.StreamResponse:
+        """Answer without a stream."""
+        fields = {"Cache-Control": "no-store", **self._headers, **(headers or {})}
+        if body:
+            fields["Content-Type"] = content_type
+        response = web.Response(body=body or None, status=status, headers=fields)
+        await response.prepare(self._request)
+        await response.write_eof()
+        return response
+
+    async def _opened(self) -> web.StreamResponse:
+        if self._stream is None:
+            self._stream = web.StreamResponse(headers={**STREAM_HEADERS, **self._headers})
+            await self._stream.prepare(self._request)
+        return self._stream
+
+
+def _event(message: Mapping[str, Any]) -> bytes:
+    return b"event: message\r\ndata: " + ijson.dumps(message) + b"\r\n\r\n"

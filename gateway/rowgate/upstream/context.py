@@ -1,0 +1,91 @@
+"""The signed statement of who calls that goes with every request to a plugin, and the keys that it is signed with."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from joserfc.errors import JoseError
+from joserfc.jwk import Key, OctKey, OKPKey, import_key
+
+from rowgate.auth.principal import Principal
+from rowgate.errors import StartError
+from rowgate_plugin.contract import Actor, ContextSigner, check_key, public_jwks
+
+
+def context_key(text: str) -> Key:
+    """A private JWK, or a PEM file of an Ed25519 key."""
+    try:
+        key: Key = import_key(json.loads(text)) if text.lstrip().startswith("{") else OKPKey.import_key(text)
+        check_key(key)
+    except (JoseError, ValueError, TypeError) as error:
+        raise StartError("gateway.context.signing_key must be a JWK or PEM of an Ed25519 private key.") from error
+    if isinstance(key, OKPKey) and not key.is_private:
+        raise StartError("gateway.context.signing_key is a public key.")
+    return key
+
+
+def ephemeral_key() -> Key:
+    return OKPKey.generate_key("Ed25519", auto_kid=True)
+
+
+class ContextKeys:
+    """The key in use and those that are still published, so that two replicas can change theirs one after the other."""
+
+    def __init__(self, signing: Key, previous: Sequence[Key] = ()) -> None:
+        self.signing = signing
+        published = [key for key in (signing, *previous) if not isinstance(key, OctKey)]
+        self.jwks = json.dumps(public_jwks(published)).encode()
+
+
+class ContextIssuer:
+    """States, for one request to one plugin, who calls."""
+
+    def __init__(
+        self, keys: ContextKeys, *, issuer: str, lifetime: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._signer = ContextSigner(keys.signing, issuer=issuer, lifetime=int(lifetime), clock=clock)
+
+    def sign(
+        self,
+        principal: Principal | None,
+        *,
+        plugin: str,
+        server: str,
+        method: str,
+        name: str | None,
+        request_id: str,
+        trace_id: str | None,
+        body: bytes,
+        credential: str | None,
+    ) -> str:
+        """Without a principal the gateway speaks for itself, which is good for discover and the four lists only."""
+        caller: dict[str, Any] = {"kind": "gateway"} if principal is None else _caller(principal)
+        return self._signer.sign(
+            audience=plugin,
+            body=body,
+            credential=credential,
+            server=server,
+            method=method,
+            name=name,
+            request_id=request_id,
+            trace_id=trace_id,
+            **caller,
+        )
+
+
+def _caller(principal: Principal) -> dict[str, Any]:
+    role = principal.claims.get("role")
+    return {
+        "kind": principal.kind,
+        "sub": principal.subject,
+        "client_id": principal.client_id,
+        "scope": principal.scopes,
+        "email": principal.email,
+        "role": role if isinstance(role, str) else None,
+        "session_id": principal.session_id,
+        "aal": principal.aal,
+        "act": [Actor(sub=a.subject, iss=a.issuer, client_id=a.client_id) for a in principal.actors],
+    }
