@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
-from rowgate.config.models import Config, Issuer, Scopes, Server, Supabase
+from rowgate.config.models import Auth, Config, Issuer, Scopes, Server, Supabase
 from rowgate.errors import ConfigurationError
 from rowgate.supabase.tokens import (
     ADVERTISED_SCOPES,
@@ -38,7 +39,16 @@ def issuer_of(config: Config, server: Server) -> Issuer:
     return supabase_issuer(config.supabase)
 
 
-def issuable_scopes(server: Server) -> tuple[str, ...]:
+class Scoped(Protocol):
+    """A server, or what of it decides about scopes."""
+
+    @property
+    def auth(self) -> Auth: ...
+    @property
+    def scopes(self) -> Scopes: ...
+
+
+def issuable_scopes(server: Scoped) -> tuple[str, ...]:
     """What this server may challenge for: the authorization server can issue it."""
     if server.scopes.issuable is not None:
         return server.scopes.issuable
@@ -47,7 +57,7 @@ def issuable_scopes(server: Server) -> tuple[str, ...]:
     return server.scopes.advertised or ()
 
 
-def advertised_scopes(server: Server) -> tuple[str, ...]:
+def advertised_scopes(server: Scoped) -> tuple[str, ...]:
     """What the server's resource metadata names; clients ask for all of it when they connect."""
     if server.scopes.advertised is not None:
         return server.scopes.advertised

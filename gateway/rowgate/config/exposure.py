@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from rowgate.config.models import Entry, Server
+from rowgate.config.models import Entry
 from rowgate.config.problems import Finding, Location, nearest
 from rowgate.policy.names import (
     MAX_PREFIXED_NAME_LENGTH,
@@ -42,22 +42,24 @@ class _Named:
         return public_name(self.prefix, self.text) if self.kind in PREFIXED else self.text
 
 
-def exposure(server: Server, at: Location, plugins: frozenset[str] | None) -> Iterator[Finding]:
-    """`plugins` is None when the names of the plugins are not known."""
-    named = [*_names(server, at)]
-    for index, entry in enumerate(server.capabilities):
-        yield from _entry(entry, (*at, "capabilities", index), plugins)
+def exposure(entries: Sequence[Entry | None], at: Location, plugins: frozenset[str] | None) -> Iterator[Finding]:
+    """None stands for an entry that is not valid by itself, or for the names of the plugins when they are not known."""
+    named = [*_names(entries, at)]
+    for index, entry in enumerate(entries):
+        if entry is not None:
+            yield from _entry(entry, (*at, index), plugins)
     for name in named:
         yield from _name(name)
     yield from _overlaps(named)
 
 
-def _names(server: Server, at: Location) -> Iterator[_Named]:
-    for index, entry in enumerate(server.capabilities):
+def _names(entries: Sequence[Entry | None], at: Location) -> Iterator[_Named]:
+    for index, entry in enumerate(entries):
+        if entry is None:
+            continue
         for kind in KINDS:
             for position, text in enumerate(getattr(entry, kind)):
-                location = (*at, "capabilities", index, kind, position)
-                yield _Named(location, kind, index, entry.plugin, entry.prefix, text)
+                yield _Named((*at, index, kind, position), kind, index, entry.plugin, entry.prefix, text)
 
 
 def _entry(entry: Entry, at: Location, plugins: frozenset[str] | None) -> Iterator[Finding]:

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from rowgate.config.document import MAX_BYTES, Document, parse
-from rowgate.config.models import Config, Gateway, Plugin, Server, Supabase
+from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, ServerPath
 from rowgate.config.problems import ConfigurationProblems, Finding, Location, Problem, nearest
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Sources
-from rowgate.config.validate import Parts, validate
+from rowgate.config.validate import Parts, ServerParts, validate
 
-Section = TypeVar("Section", bound=BaseModel)
 _EMPTY = "Give it a value or remove the line."
 
 
@@ -74,9 +73,15 @@ def check_text(text: str, env: Mapping[str, str], directory: Path) -> Checked:
     if document.tree is None:
         return Checked(None, document.problems) if document.problems else _unreadable("is empty")
     sources = Sources(env, directory)
-    config, findings = _model(Config, document.tree, sources, ())
-    findings = [finding for finding in findings if not _reported(finding, document)]
-    findings += validate(Parts.of(config) if config else _parts(document.tree, sources))
+    config: Config | None = None
+    findings: list[Finding] = []
+    try:
+        config = Config.model_validate(document.tree, context=sources, by_name=False, by_alias=True)
+        findings += validate(Parts.of(config))
+    except ValidationError as error:
+        invalid = _findings(error.errors(include_url=False))
+        findings += [finding for finding in invalid if not _reported(finding, document)]
+        findings += validate(_parts(document.tree, sources))
     problems = sorted(
         dict.fromkeys([*document.problems, *map(document.place, findings)]),
         key=lambda problem: (problem.line, problem.column),
@@ -101,42 +106,42 @@ def _reported(finding: Finding, document: Document) -> bool:
 
 def _parts(tree: Any, sources: Sources) -> Parts:
     """The sections that are valid by themselves, so that one mistake does not hide those of other sections."""
-    top = tree if isinstance(tree, dict) else {}
+    top = _section(tree)
 
-    def one(model: type[Section], value: Any) -> Section | None:
-        return _model(model, value, sources, ())[0]
+    def valid(kind: Any, value: Any) -> Any:
+        try:
+            return TypeAdapter(kind).validate_python(value, context=sources, by_name=False, by_alias=True)
+        except ValidationError:
+            return None
 
-    def named(model: type[Section], value: Any) -> dict[str, Section]:
-        items = value.items() if isinstance(value, dict) else ()
-        return {name: section for name, item in items if (section := one(model, item)) is not None}
+    def server(value: Any) -> ServerParts:
+        section = _section(value)
+        entries = section.get("capabilities")
+        return ServerParts(
+            path=valid(ServerPath, section.get("path")),
+            auth=valid(Auth, section.get("auth")),
+            scopes=valid(Scopes, section.get("scopes", {})),
+            entries=tuple(valid(Entry, entry) for entry in entries) if isinstance(entries, list) else (),
+        )
 
-    plugins = top.get("plugins")
-    servers = top.get("servers")
-    parsed = named(Server, servers)
     return Parts(
-        gateway=one(Gateway, top.get("gateway")),
-        supabase=one(Supabase, top.get("supabase")),
-        has_supabase=top.get("supabase") is not None,
-        plugins=named(Plugin, plugins),
-        plugin_names=frozenset(plugins) if isinstance(plugins, dict) else None,
-        servers=parsed,
-        complete=isinstance(servers, dict) and len(parsed) == len(servers),
+        gateway=valid(Gateway, top.get("gateway")),
+        supabase="absent" if top.get("supabase") is None else "present",
+        plugins={name: valid(Plugin, value) for name, value in _section(top.get("plugins")).items()},
+        servers={name: server(value) for name, value in _section(top.get("servers")).items()},
     )
 
 
-def _model(model: type[Section], value: Any, sources: Sources, at: Location) -> tuple[Section | None, list[Finding]]:
-    try:
-        return model.model_validate(value, context=sources, by_name=False, by_alias=True), []
-    except ValidationError as error:
-        return None, [*_findings(error.errors(include_url=False), at)]
+def _section(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _findings(errors: Iterable[ErrorDetails], at: Location) -> Iterator[Finding]:
+def _findings(errors: Iterable[ErrorDetails]) -> Iterator[Finding]:
     for error in errors:
-        location = (*at, *(step for step in error["loc"] if step != "[key]"))
+        location = tuple(step for step in error["loc"] if step != "[key]")
         kind = error["type"]
-        if kind == "default_factory_not_called":  # it follows from another error
-            continue
+        if kind == "default_factory_not_called" or (kind == "too_short" and error["input"]):
+            continue  # it only follows from another error
         if kind == "extra_forbidden":
             hint = nearest(str(location[-1]), _known_keys(location[:-1]))
             yield Finding(location, "is not a known setting", hint, of_key=True)
@@ -183,21 +188,26 @@ def _schema() -> dict[str, Any]:
 
 def _known_keys(location: Location) -> list[str]:
     definitions = _schema()["$defs"]
-    node = _schema()
+    node = _resolved(_schema(), definitions)
     for step in location:
-        node = _resolved(node, definitions)
-        if isinstance(step, int):
-            node = node.get("items", {})
-        else:
-            node = node.get("properties", {}).get(step) or node.get("additionalProperties") or {}
-    return [*_resolved(node, definitions).get("properties", {})]
+        node = _resolved(_member(node, step), definitions)
+    return [*node.get("properties", {})]
+
+
+def _member(node: dict[str, Any], step: str | int) -> dict[str, Any]:
+    if isinstance(step, int):
+        found = node.get("items")
+    else:
+        named = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+        found = node.get("properties", {}).get(step) or next(filter(None, named), None)
+    return found if isinstance(found, dict) else {}
 
 
 def _resolved(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     while True:
-        if "anyOf" in node:
-            node = next(option for option in node["anyOf"] if option.get("type") != "null")
-        elif "$ref" in node:
+        if "$ref" in node:
             node = definitions[node["$ref"].rsplit("/", 1)[1]]
+        elif "anyOf" in node:
+            node = next(option for option in node["anyOf"] if option.get("type") != "null")
         else:
             return node

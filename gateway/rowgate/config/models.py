@@ -190,6 +190,13 @@ def _token_role(value: str) -> str:
     return value
 
 
+def _asymmetric(value: object) -> object:
+    if isinstance(value, str) and value.startswith("HS"):
+        hint = "A Supabase project that still signs with its legacy secret has to change to signing keys."
+        raise refuse("must be an algorithm with a public key", hint)
+    return value
+
+
 class Issuer(Section):
     """Who issues the tokens, where it is not the Supabase project."""
 
@@ -198,7 +205,7 @@ class Issuer(Section):
     audience: tuple[Text, ...] = Field(
         min_length=1, description="Accepted values of the aud claim; a token must name one of them."
     )
-    algorithms: tuple[Algorithm, ...] = Field(
+    algorithms: tuple[Annotated[Algorithm, BeforeValidator(_asymmetric)], ...] = Field(
         ("ES256", "RS256"), min_length=1, description="Signature algorithms that are accepted from this issuer."
     )
     token_role: tuple[Annotated[Text, AfterValidator(_token_role)], ...] | None = Field(
@@ -320,10 +327,13 @@ def _brief(value: str) -> str:
     return value
 
 
+ServerPath = Annotated[str, AfterValidator(_path)]
+
+
 class Server(Section):
     """A public MCP endpoint."""
 
-    path: Annotated[str, AfterValidator(_path)] = Field(description="Path of the endpoint under public_url.")
+    path: ServerPath = Field(description="Path of the endpoint under public_url.")
     title: Annotated[Text, AfterValidator(_brief)] | None = Field(
         None, description="Name of the server for people; shown by clients when they connect."
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Literal
 from urllib.parse import urlsplit
 
 from joserfc.errors import JoseError
@@ -13,14 +14,14 @@ from joserfc.jwk import OKPKey, import_key
 
 from rowgate.config.defaults import implied, issuable_scopes
 from rowgate.config.exposure import exposure
-from rowgate.config.models import Config, Gateway, Plugin, Server, Supabase
+from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, Server
 from rowgate.config.problems import Finding, Location
 from rowgate.config.secret import Secret
 from rowgate.config.values import Address, is_loopback
 from rowgate.supabase.tokens import ISSUABLE_SCOPES
 from rowgate_plugin.contract import check_key
 
-_BAD_SCOPES = {
+_UNASKED = {
     "offline_access": (
         "must not name offline_access",
         "Clients that keep a refresh token ask for it themselves; a resource never does.",
@@ -31,31 +32,48 @@ _BAD_SCOPES = {
     ),
 }
 
+_SUPABASE_HINT = "It issues email, phone and profile; application scopes need an issuer of your own, or use roles."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """The sections of one server."""
+
+    path: str | None
+    auth: Auth | None
+    scopes: Scopes | None
+    entries: tuple[Entry | None, ...]
+
+    @classmethod
+    def of(cls, server: Server) -> ServerParts:
+        return cls(server.path, server.auth, server.scopes, server.capabilities)
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The sections of a configuration that are valid by themselves; None and gaps stand for those that are not."""
+    """The sections of a configuration. None stands for one that is not valid by itself, and is judged no further."""
 
     gateway: Gateway | None
-    supabase: Supabase | None
-    has_supabase: bool
-    plugins: Mapping[str, Plugin]
-    plugin_names: frozenset[str] | None
-    servers: Mapping[str, Server]
-    complete: bool
-    """Whether `servers` holds all of them."""
+    supabase: Literal["absent", "present"]
+    plugins: Mapping[str, Plugin | None]
+    servers: Mapping[str, ServerParts]
 
     @classmethod
     def of(cls, config: Config) -> Parts:
         return cls(
             gateway=config.gateway,
-            supabase=config.supabase,
-            has_supabase=config.supabase is not None,
+            supabase="absent" if config.supabase is None else "present",
             plugins=config.plugins,
-            plugin_names=frozenset(config.plugins),
-            servers=config.servers,
-            complete=True,
+            servers={name: ServerParts.of(server) for name, server in config.servers.items()},
         )
+
+    @property
+    def used(self) -> frozenset[str] | None:
+        """The plugins that entries name; None when an entry cannot be read."""
+        entries = [entry for server in self.servers.values() for entry in server.entries]
+        if not all(server.entries for server in self.servers.values()) or None in entries:
+            return None
+        return frozenset(entry.plugin for entry in entries if entry)
 
 
 def validate(parts: Parts) -> list[Finding]:
@@ -65,13 +83,18 @@ def validate(parts: Parts) -> list[Finding]:
         findings += _context(parts.gateway)
     findings += _supabase(parts)
     for name, plugin in parts.plugins.items():
-        findings += _plugin(plugin, ("plugins", name), parts)
+        findings += _use(("plugins", name), parts)
+        if plugin is not None:
+            findings += _plugin(plugin, ("plugins", name), parts.gateway)
     findings += _paths(parts.servers)
+    names = frozenset(parts.plugins) or None
     for name, server in parts.servers.items():
         at: Location = ("servers", name)
-        findings += _auth(server, at, parts)
-        findings += _scopes(server, at, parts)
-        findings += exposure(server, at, parts.plugin_names)
+        if server.auth is not None:
+            findings += _auth(server.auth, at, parts)
+            if server.scopes is not None:
+                findings += _Scopes(server.auth, server.scopes).check(server.entries, at)
+        findings += exposure(server.entries, (*at, "capabilities"), names)
     return findings
 
 
@@ -130,11 +153,18 @@ def _key(secret: Secret, at: Location, *, private: bool) -> Iterator[Finding]:
 
 
 def _supabase(parts: Parts) -> Iterator[Finding]:
-    if parts.has_supabase and parts.complete and all(server.auth.issuer for server in parts.servers.values()):
+    own = [server.auth is not None and server.auth.issuer is not None for server in parts.servers.values()]
+    if parts.supabase == "present" and own and all(own):
         yield Finding(("supabase",), "is not used: every server has its own issuer", severity="warning", of_key=True)
 
 
-def _plugin(plugin: Plugin, at: Location, parts: Parts) -> Iterator[Finding]:
+def _use(at: Location, parts: Parts) -> Iterator[Finding]:
+    used = parts.used
+    if used is not None and at[-1] not in used:
+        yield Finding(at, "is not used: no server has an entry from it", severity="warning", of_key=True)
+
+
+def _plugin(plugin: Plugin, at: Location, gateway: Gateway | None) -> Iterator[Finding]:
     url = urlsplit(plugin.url)
     if plugin.credential == "user_token" and url.scheme == "http" and not is_loopback(url.hostname):
         yield Finding(
@@ -143,38 +173,35 @@ def _plugin(plugin: Plugin, at: Location, parts: Parts) -> Iterator[Finding]:
             "Use https, or make sure that nobody else is on this network.",
             "warning",
         )
-    if parts.gateway is not None:
-        if (url.scheme, url.netloc.lower()) == tuple(urlsplit(parts.gateway.public_url))[:2]:
-            yield Finding((*at, "url"), "points at this gateway itself", "Name the plugin's own address.")
-        if plugin.timeout > parts.gateway.request.timeout:
-            yield Finding(
-                (*at, "timeout"),
-                "is longer than gateway.request.timeout, which ends buffered answers before",
-                severity="warning",
-            )
-    if parts.complete and not any(entry.plugin == at[-1] for s in parts.servers.values() for entry in s.capabilities):
-        yield Finding(at, "is not used: no server has an entry from it", severity="warning", of_key=True)
+    if gateway is None:
+        return
+    if (url.scheme, url.netloc.lower()) == tuple(urlsplit(gateway.public_url))[:2]:
+        yield Finding((*at, "url"), "points at this gateway itself", "Name the plugin's own address.")
+    if plugin.timeout > gateway.request.timeout:
+        message = "is longer than gateway.request.timeout, which ends buffered answers before"
+        yield Finding((*at, "timeout"), message, severity="warning")
 
 
 # --- servers -----------------------------------------------------------------------------------------------
 
 
-def _paths(servers: Mapping[str, Server]) -> Iterator[Finding]:
+def _paths(servers: Mapping[str, ServerParts]) -> Iterator[Finding]:
     taken: dict[str, str] = {}
     for name, server in servers.items():
+        if server.path is None:
+            continue
         if server.path in taken:
             yield Finding(("servers", name, "path"), f"is the path of the server {taken[server.path]} already")
         taken.setdefault(server.path, name)
-    for name, server in servers.items():
+    for path, name in taken.items():
         # The document of each server also stands below its endpoint.
-        above = server.path.removesuffix("/oauth-protected-resource")
-        if above != server.path and above in taken:
+        above = path.removesuffix("/oauth-protected-resource")
+        if above != path and above in taken:
             yield Finding(("servers", name, "path"), f"is where the resource metadata of {taken[above]} stands")
 
 
-def _auth(server: Server, at: Location, parts: Parts) -> Iterator[Finding]:
-    auth = server.auth
-    if auth.issuer is None and not parts.has_supabase:
+def _auth(auth: Auth, at: Location, parts: Parts) -> Iterator[Finding]:
+    if auth.issuer is None and parts.supabase == "absent":
         yield Finding((*at, "auth"), "has nobody who issues tokens", "Set supabase.url, or auth.issuer on this server.")
     if auth.mode == "oauth" and not auth.require_client:
         yield Finding(
@@ -185,47 +212,50 @@ def _auth(server: Server, at: Location, parts: Parts) -> Iterator[Finding]:
         )
 
 
-def _scopes(server: Server, at: Location, parts: Parts) -> Iterator[Finding]:
-    where: Location = (*at, "scopes")
-    scopes = server.scopes
-    if server.auth.mode == "bearer" and scopes.advertised is not None:
-        yield Finding((*where, "advertised"), "does nothing in mode bearer, which has no resource metadata")
-    for key in ("advertised", "issuable"):
-        for index, scope in enumerate(getattr(scopes, key) or ()):
-            yield from _askable(scope, (*where, key, index), server)
-    if scopes.advertised and scopes.issuable is not None and server.auth.issuer is not None:
-        for index, scope in enumerate(scopes.advertised):
-            if scope not in (*scopes.issuable, *_BAD_SCOPES):
-                yield Finding((*where, "advertised", index), "is not issuable", "Clients would ask for it and fail.")
-    for index, scope in enumerate(scopes.required):
-        yield from _required(scope, (*where, "required", index), server)
-    for entry, capabilities in enumerate(server.capabilities):
-        for index, scope in enumerate(capabilities.require.scopes):
-            yield from _required(scope, (*at, "capabilities", entry, "require", "scopes", index), server)
-    if server.auth.mode == "bearer" and server.auth.issuer is None and scopes.required:
-        yield Finding(
-            (*where, "required"),
-            "shuts out ordinary sign-in sessions: Supabase puts scopes into OAuth tokens only",
-            severity="warning",
-        )
+@dataclass(frozen=True, slots=True)
+class _Scopes:
+    """Whether a client can get what the scopes of one server ask for."""
 
+    auth: Auth
+    scopes: Scopes
 
-def _askable(scope: str, at: Location, server: Server) -> Iterator[Finding]:
-    """A scope that clients are told to ask for."""
-    ours = server.auth.issuer is None
-    if scope == "offline_access" or (scope == "openid" and ours):
-        yield Finding(at, *_BAD_SCOPES[scope])
-    elif ours and scope not in ISSUABLE_SCOPES:
-        yield Finding(at, "is a scope that Supabase cannot issue", _SUPABASE_HINT)
+    @property
+    def supabase(self) -> bool:
+        return self.auth.issuer is None
 
+    def check(self, entries: Sequence[Entry | None], at: Location) -> Iterator[Finding]:
+        where = (*at, "scopes")
+        yield from self.announced(where)
+        for index, scope in enumerate(self.scopes.required):
+            yield from self.required(scope, (*where, "required", index))
+        for position, entry in enumerate(entries):
+            for index, scope in enumerate(entry.require.scopes if entry else ()):
+                yield from self.required(scope, (*at, "capabilities", position, "require", "scopes", index))
+        if self.auth.mode == "bearer" and self.supabase and self.scopes.required:
+            message = "shuts out ordinary sign-in sessions: Supabase puts scopes into OAuth tokens only"
+            yield Finding((*where, "required"), message, severity="warning")
 
-def _required(scope: str, at: Location, server: Server) -> Iterator[Finding]:
-    if scope == "offline_access" or (scope == "openid" and server.auth.issuer is None):
-        yield Finding(at, *_BAD_SCOPES[scope])
-    elif scope not in implied(issuable_scopes(server), server.scopes):
-        ours = server.auth.issuer is None
-        hint = _SUPABASE_HINT if ours else "List what the authorization server issues under scopes.issuable."
-        yield Finding(at, "is a scope that nobody can issue, so no call would ever pass", hint)
+    def announced(self, where: Location) -> Iterator[Finding]:
+        if self.auth.mode == "bearer" and self.scopes.advertised is not None:
+            yield Finding((*where, "advertised"), "does nothing in mode bearer, which has no resource metadata")
+            return
+        for key in ("advertised", "issuable"):
+            for index, scope in enumerate(getattr(self.scopes, key) or ()):
+                at = (*where, key, index)
+                if self.unasked(scope):
+                    yield Finding(at, *_UNASKED[scope])
+                elif self.supabase and scope not in ISSUABLE_SCOPES:
+                    yield Finding(at, "is a scope that Supabase cannot issue", _SUPABASE_HINT)
+                elif key == "advertised" and scope not in (self.scopes.issuable or (scope,)):
+                    yield Finding(at, "is not among issuable", "Clients would ask for it and be refused.")
 
+    def required(self, scope: str, at: Location) -> Iterator[Finding]:
+        if self.unasked(scope):
+            yield Finding(at, *_UNASKED[scope])
+        elif scope not in implied(issuable_scopes(self), self.scopes):
+            own = "List what the authorization server issues under scopes.issuable."
+            hint = _SUPABASE_HINT if self.supabase else own
+            yield Finding(at, "is a scope that nobody can issue, so no call would ever pass", hint)
 
-_SUPABASE_HINT = "It issues email, phone and profile; application scopes need an issuer of your own, or use roles."
+    def unasked(self, scope: str) -> bool:
+        return scope == "offline_access" or (scope == "openid" and self.supabase)
