@@ -1,0 +1,3 @@
+"""Fixtures of every directory."""
+
+pytest_plugins = ["databases"]

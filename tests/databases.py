@@ -1,0 +1,96 @@
+"""A real project for every test that wants one: PostgreSQL, PostgREST and the stand-in for Supabase Auth.
+
+It runs once a session, on a thread with an event loop of its own: each test has its own loop, and a server on a loop
+that does not run answers nobody. Tests that rotate keys, break things or need other settings run their own
+`rowgate.demo.project.project`; those that ban or sign out use a user they made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from rowgate.demo.auth import AuthServer
+from rowgate.demo.project import ALICE, BOB, Project, project
+
+T = TypeVar("T")
+SCHEMA = Path(__file__).parent / "data" / "notebook.sql"
+PASSWORD = "correct horse battery staple"
+
+
+@dataclass(frozen=True)
+class SupabaseProject:
+    """`hosted` belongs to another thread: read its facts and call what is synchronous; await through `run`."""
+
+    hosted: Project
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def url(self) -> str:
+        return self.hosted.url
+
+    @property
+    def publishable_key(self) -> str:
+        return self.hosted.publishable_key
+
+    @property
+    def auth(self) -> AuthServer:
+        return self.hosted.auth
+
+    async def run(self, work: Callable[[Project], Awaitable[T]]) -> T:
+        """Await `work(hosted)` on the project's own loop."""
+
+        async def there() -> T:
+            return await work(self.hosted)
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), self.loop))
+
+    async def access_token(self, email: str, *, client_id: str | None = None, scope: str | None = None) -> str:
+        """Of a live session: first-party, or an OAuth client's."""
+        return await self.run(lambda hosted: hosted.auth.access_token(email, client_id=client_id, scope=scope))
+
+    async def add_user(self, email: str) -> str:
+        """A user for one test, in Auth and in auth.users. Returns the id."""
+        user = await self.run(lambda hosted: hosted.auth.add_user(email, PASSWORD))
+        return user.id
+
+
+class _Thread:
+    """Keeps an asynchronous context manager entered on a loop of its own."""
+
+    def __init__(self, entered: AbstractAsyncContextManager[Project]) -> None:
+        self._manager = entered
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="supabase-project", daemon=True)
+
+    def _do(self, work: Awaitable[T]) -> T:
+        async def there() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(there(), self.loop).result(90)
+
+    def start(self) -> Project:
+        self._thread.start()
+        return self._do(self._manager.__aenter__())
+
+    def stop(self) -> None:
+        self._do(self._manager.__aexit__(None, None, None))
+        self._do(self.loop.shutdown_default_executor())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+@pytest.fixture(scope="session")
+def supabase_project() -> Iterator[SupabaseProject]:
+    thread = _Thread(project(users=(ALICE, BOB), sql=[SCHEMA], password=PASSWORD))
+    hosted = thread.start()
+    yield SupabaseProject(hosted, thread.loop)
+    thread.stop()
