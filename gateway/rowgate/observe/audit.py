@@ -1,0 +1,61 @@
+"""The audit stream: one line for each decision about an MCP call, refusals included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from rowgate.observe.events import Emit, Event, Outcome, RequestFinished
+from rowgate.observe.lines import LineWriter
+from rowgate.observe.log import FIT, Level, LogSettings, client_fields, client_text, open_logger
+
+Verdict = Literal["success", "denied", "error", "cancelled"]
+
+VERDICTS: MappingProxyType[Outcome, Verdict] = MappingProxyType(
+    {
+        "ok": "success",
+        "input_required": "success",
+        "denied": "denied",
+        "unauthenticated": "denied",
+        "tool_error": "error",
+        "protocol_error": "error",
+        "upstream_error": "error",
+        "cancelled": "cancelled",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfiltered:
+    """`log.level` says how much an operator wants to read; what happened is recorded regardless."""
+
+    format: Literal["json", "console"]
+    level: Level = "info"
+
+
+def audit_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time) -> Emit:
+    """Who asked for what, and what was decided. `writer` may be the log's own: the lines say `"stream":"audit"`."""
+    logger = open_logger(_Unfiltered(settings.format), writer, clock=clock, stream="audit", logger="rowgate.audit")
+
+    def emit(event: Event) -> None:
+        if not isinstance(event, RequestFinished) or event.route != "mcp" or event.http_method == "OPTIONS":
+            return
+        fields = client_fields(event)
+        fields["outcome"] = VERDICTS[event.outcome]
+        fields["address"] = event.address
+        for key, value in (
+            ("server", event.server),
+            ("capability", event.capability and client_text(event.capability)),
+            ("kind", event.kind),
+            ("code", event.code),
+            ("reason", event.reason),
+            ("trace_id", event.trace_id),
+        ):
+            if value is not None:
+                fields[key] = value
+        logger.info("mcp_request", **{FIT: fields})
+
+    return emit

@@ -1,0 +1,353 @@
+"""The log: one structured line for each event, and the records of the libraries in the same shape.
+
+Everything runs through structlog with processors built once. What a request's own line holds is made fit by
+`client_fields`; every other line is searched for credentials whole, because its text may be anybody's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, Literal, Protocol
+
+import structlog
+
+from rowgate.observe.defect import LEFT_OUT, describe, quotes_input, type_name
+from rowgate.observe.events import (
+    CapabilityQuarantined,
+    CatalogLoaded,
+    Defect,
+    Emit,
+    Event,
+    GatewayChanged,
+    KeysRefreshed,
+    RequestFinished,
+    RequestMalformed,
+    ResultTruncated,
+    SecurityNotice,
+    StreamChanged,
+    TokenLookup,
+    UpstreamFinished,
+)
+from rowgate.observe.lines import LineWriter
+from rowgate.observe.redaction import LONG, may_hold_secret, redact
+
+Level = Literal["debug", "info", "warning", "error"]
+Fields = dict[str, Any]
+EventDict = MutableMapping[str, Any]
+
+NAME_LENGTH = 200
+"""Characters of a name that a client chose."""
+FIT = "fit"
+"""The key under which fields go that have been made fit already: structlog then copies one value, not twenty."""
+REPEAT = 3600.0
+"""Seconds for which the same finding about a plugin, found again at each load of its lists, is only a debug line."""
+
+
+class LogSettings(Protocol):
+    @property
+    def level(self) -> Level: ...
+    @property
+    def format(self) -> Literal["json", "console"]: ...
+
+
+def open_logger(
+    settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time, **initial: str
+) -> structlog.typing.FilteringBoundLogger:
+    """A logger with its own processors: nothing of structlog's global configuration is read or changed."""
+    render: list[structlog.typing.Processor] = [_json_line]
+    if settings.format == "console":
+        render = [
+            _unpacked,
+            _redacted,
+            _printable,
+            structlog.dev.ConsoleRenderer(colors=False, timestamp_key="ts", pad_event_to=0),
+        ]
+    logger = structlog.wrap_logger(
+        _Lines(writer),
+        processors=[_Stamp(clock), *render],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.level),
+        context_class=dict,
+    )
+    # Bound first so that they lead the line.
+    bound: structlog.typing.FilteringBoundLogger = logger.bind(ts="", level="", event="", **initial)
+    return bound
+
+
+def log_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time) -> Emit:
+    return _Log(open_logger(settings, writer, clock=clock), clock).emit
+
+
+def route_library_logs(settings: LogSettings, writer: LineWriter) -> Callable[[], None]:
+    """Send the standard library's loggers (aiohttp, asyncio and the rest) into this log; the answer undoes it.
+
+    Warnings and worse only, whatever the level: below that, HTTP libraries write headers and URLs.
+    """
+    root = logging.getLogger()
+    access = logging.getLogger("aiohttp.access")
+    before = (root.handlers[:], root.level, access.disabled)
+    root.handlers[:] = [_LibraryHandler(open_logger(settings, writer))]
+    root.setLevel(logging.WARNING)
+    access.disabled = True
+
+    def undo() -> None:
+        root.handlers[:], access.disabled = before[0], before[2]
+        root.setLevel(before[1])
+
+    return undo
+
+
+def client_text(value: str) -> str:
+    """A name as a client or plugin wrote it, cut to a length that a line can bear."""
+    if len(value) < LONG and not may_hold_secret(value):
+        return value
+    return redact(value if len(value) <= NAME_LENGTH else value[: 4 * NAME_LENGTH])[:NAME_LENGTH]
+
+
+def client_fields(event: RequestFinished) -> Fields:
+    """The fields that a client had a hand in, fit to be logged. All others are the gateway's own words."""
+    given = (
+        ("request_id", event.request_id),
+        ("method", event.method),
+        ("name", event.name),
+        ("subject", event.subject),
+        ("client_id", event.client_id),
+        ("actor", event.actor),
+        ("version", event.version),
+        ("http_method", event.http_method),
+    )
+    fields: Fields = {key: value for key, value in given if value}
+    if max(map(len, fields.values()), default=0) >= LONG or may_hold_secret("\n".join(fields.values())):
+        return {key: client_text(value) for key, value in fields.items()}
+    return fields
+
+
+class _Log:
+    def __init__(self, logger: structlog.typing.FilteringBoundLogger, clock: Callable[[], float]) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._said: dict[tuple[str, ...], float] = {}
+        self._loads: dict[str, tuple[str, int]] = {}
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case RequestFinished():
+                log = self._logger.warning if event.status >= 500 else self._logger.info
+                log("request_finished", **{FIT: _request(event)})
+            case RequestMalformed():
+                self._logger.info("request_malformed", code=event.code, address=event.address)
+            case UpstreamFinished():
+                self._logger.debug(
+                    "upstream_finished",
+                    **_some(
+                        plugin=event.plugin,
+                        method=event.method,
+                        status=event.status,
+                        duration_ms=_milliseconds(event.duration),
+                        code=event.code,
+                    ),
+                )
+            case KeysRefreshed():
+                log = self._logger.debug if event.outcome == "ok" else self._logger.warning
+                log(
+                    "keys_refreshed",
+                    **_some(issuer=event.issuer, outcome=event.outcome, keys=event.keys, detail=event.detail or None),
+                )
+            case CatalogLoaded():
+                self._catalog(event)
+            case CapabilityQuarantined():
+                self._quarantine(event)
+            case ResultTruncated():
+                self._logger.info(
+                    "result_truncated",
+                    server=event.server,
+                    capability=client_text(event.capability),
+                    characters=event.characters,
+                )
+            case GatewayChanged():
+                self._logger.info("gateway_changed", **_some(state=event.state, detail=event.detail or None))
+            case SecurityNotice():
+                self._logger.warning("security_notice", reason=event.reason, detail=event.detail)
+            case Defect():
+                self._logger.error(
+                    "defect",
+                    **_some(
+                        request_id=event.request_id,
+                        where=event.where,
+                        error=type_name(event.error),
+                        exception=describe(event.error),
+                    ),
+                )
+            case TokenLookup() | StreamChanged():
+                pass  # metrics only: as often as requests, and no news
+
+    def _catalog(self, event: CatalogLoaded) -> None:
+        found = (event.outcome, event.capabilities)
+        log = self._logger.debug if self._loads.get(event.plugin) == found else self._logger.info
+        self._loads[event.plugin] = found
+        if event.outcome != "ok":
+            log = self._logger.warning
+        log(
+            "catalog_loaded",
+            **_some(
+                plugin=event.plugin, outcome=event.outcome, capabilities=event.capabilities, detail=event.detail or None
+            ),
+        )
+
+    def _quarantine(self, event: CapabilityQuarantined) -> None:
+        log = self._logger.debug if self._repeated(event) else self._logger.warning
+        log(
+            "capability_quarantined",
+            **_some(
+                plugin=event.plugin,
+                capability=client_text(event.capability),
+                reason=event.reason,
+                detail=event.detail or None,
+            ),
+        )
+
+    def _repeated(self, event: CapabilityQuarantined) -> bool:
+        key = (event.plugin, event.capability, event.reason)
+        now = self._clock()
+        if now - self._said.get(key, -REPEAT) < REPEAT:
+            return True
+        if len(self._said) >= 1000:  # capabilities are the plugin's to invent
+            self._said.clear()
+        self._said[key] = now
+        return False
+
+
+class _Lines:
+    """What structlog calls a logger: the last step, one method a level."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self.debug = self.info = writer.write
+        self._writer = writer
+
+    def warning(self, line: str) -> None:
+        self._writer.write(line, urgent=True)
+
+    error = critical = warning
+
+
+class _Stamp:
+    """RFC 3339 in UTC with milliseconds; the seconds are formatted once each."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._second = -1
+        self._prefix = ""
+
+    def __call__(self, logger: Any, method: str, event_dict: EventDict) -> EventDict:
+        now = self._clock()
+        second = int(now)
+        if second != self._second:
+            self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+            self._second = second
+        event_dict["ts"] = f"{self._prefix}{int((now - second) * 1000):03d}Z"
+        event_dict["level"] = method
+        return event_dict
+
+
+class _LibraryHandler(logging.Handler):
+    def __init__(self, logger: structlog.typing.FilteringBoundLogger) -> None:
+        super().__init__(logging.WARNING)
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except Exception:  # logging's own answer to a bad record is to print its arguments
+            message = "[a record that cannot be formatted]"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and quotes_input(error):
+            message = LEFT_OUT
+        self._logger.log(
+            _known_level(record.levelno),
+            "library_log",
+            **_some(logger=record.name, message=redact(message[:8000])[:2000], exception=describe(error) if error else None),
+        )
+
+
+def _request(event: RequestFinished) -> Fields:
+    fields = client_fields(event)
+    fields.update(
+        {
+            "outcome": event.outcome,
+            "status": event.status,
+            "duration_ms": _milliseconds(event.duration),
+            "address": event.address,
+            "route": event.route,
+        }
+    )
+    for key, value in (
+        ("server", event.server),
+        ("code", event.code),
+        ("reason", event.reason),
+        ("kind", event.kind),
+        ("era", event.era),
+        ("plugin", event.plugin),
+        ("streamed", event.streamed or None),
+        ("trace_id", event.trace_id),
+    ):
+        if value is not None:
+            fields[key] = value
+    return fields
+
+
+def _some(**fields: Any) -> Fields:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+_encode = json.JSONEncoder(
+    separators=(",", ":"), check_circular=False, default=lambda value: f"<{type(value).__name__}>"
+).encode
+
+
+def _json_line(logger: Any, method: str, event_dict: EventDict) -> str:
+    fit = event_dict.pop(FIT, None)
+    if fit is not None:
+        return _encode({**event_dict, **fit})
+    line = _encode(event_dict)
+    if may_hold_secret(line) or _has_long_text(event_dict):
+        line = _encode(_redacted(logger, method, event_dict))
+    return line
+
+
+def _unpacked(logger: Any, method: str, event_dict: EventDict) -> EventDict:
+    event_dict.update(event_dict.pop(FIT, {}))
+    return event_dict
+
+
+def _has_long_text(event_dict: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, str) and len(value) >= LONG for value in event_dict.values())
+
+
+def _redacted(logger: Any, method: str, event_dict: EventDict) -> EventDict:
+    return {key: redact(value) if isinstance(value, str) else value for key, value in event_dict.items()}
+
+
+def _printable(logger: Any, method: str, event_dict: EventDict) -> EventDict:
+    """A terminal obeys control characters, JSON escapes them: only our own tracebacks keep their line breaks."""
+    return {
+        key: "\n".join(map(_escape, value.split("\n"))) if key == "exception" else _escape(value)
+        for key, value in event_dict.items()
+    }
+
+
+def _escape(value: Any) -> Any:
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def _known_level(level: int) -> int:
+    return max(
+        known for known in (logging.WARNING, logging.ERROR, logging.CRITICAL) if known <= max(level, logging.WARNING)
+    )

@@ -1,0 +1,234 @@
+"""Prometheus metrics, in a registry of their own.
+
+A label value comes from the configuration, from the catalog or from a fixed set, never from a request: whatever else
+arrives is counted as `other`. No subject, address, session or URL of a request is a label.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from rowgate.observe.events import (
+    CapabilityQuarantined,
+    CatalogLoaded,
+    Defect,
+    Event,
+    GatewayChanged,
+    KeysRefreshed,
+    RequestFinished,
+    RequestMalformed,
+    ResultTruncated,
+    SecurityNotice,
+    StreamChanged,
+    TokenLookup,
+    UpstreamFinished,
+)
+
+OTHER = "other"
+CALL_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""Seconds, as OpenTelemetry's conventions for MCP have them."""
+SERIES = 2000
+"""Label combinations of one metric, after which new ones are counted as `other`: a plugin may invent names."""
+
+_ROUTES = frozenset({"mcp", "metadata"})
+_HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+
+class Family(Generic[M]):
+    """One metric with its children by label values, looked up once each and bounded in number."""
+
+    def __init__(self, metric: M, series: int = SERIES) -> None:
+        self._metric = metric
+        self._series = series
+        self._children: dict[tuple[str, ...], M] = {}
+
+    def __call__(self, *labels: str) -> M:
+        child = self._children.get(labels)
+        if child is None:
+            if len(self._children) >= self._series:
+                labels = (OTHER,) * len(labels)
+            child = self._children[labels] = self._metric.labels(*labels) if labels else self._metric
+        return child
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What one kind of request counts, found again under one key."""
+
+    counters: tuple[Counter, ...]
+    durations: tuple[Histogram, ...]
+
+
+class Metrics:
+    def __init__(self, version: str, *, clock: Callable[[], float] = time.time, series: int = SERIES) -> None:
+        self._clock = clock
+        self._series = series
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._requests: dict[tuple[str | int | None, ...], _Request] = {}
+        ProcessCollector(registry=self._registry)
+        self._declare()
+        build = self._gauge("build_info", "Always 1; what runs.", "version", "python")
+        build(version, platform.python_version()).set(1)
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case RequestFinished():
+                self._request(event)
+            case TokenLookup():
+                self._token_requests().inc()
+                if event.hit:
+                    self._token_hits().inc()
+            case UpstreamFinished():
+                self._upstream(event.plugin, event.code or "ok").inc()
+                self._upstream_seconds(event.plugin).observe(event.duration)
+            case StreamChanged():
+                self._streams(event.server).inc(event.change)
+            case ResultTruncated():
+                self._truncations(event.server, event.capability).inc()
+            case RequestMalformed():
+                self._malformed(event.code).inc()
+            case KeysRefreshed():
+                self._keys_refreshed(event)
+            case CatalogLoaded():
+                self._catalog_loads(event.plugin, event.outcome).inc()
+                self._catalog_size(event.plugin).set(event.capabilities)
+            case CapabilityQuarantined():
+                self._quarantined(event.plugin, event.reason).inc()
+            case SecurityNotice():
+                self._notices(event.reason).inc()
+            case GatewayChanged():
+                self._serving().set(event.state == "serving")
+            case Defect():
+                self._defects().inc()
+
+    def lines_lost(self, count: int) -> None:
+        """For a log or audit writer whose stream failed."""
+        self._lost().inc(count)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The exposition and its content type, as the scraper's `Accept` prefers it."""
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
+        return encode(_WithoutCreated(self._registry)), content_type
+
+    def _request(self, event: RequestFinished) -> None:
+        capability = event.capability or (OTHER if event.name else "")
+        key = (
+            event.route,
+            event.http_method if event.http_method in _HTTP_METHODS else OTHER,
+            event.status,
+            event.outcome,
+            event.server,
+            event.method,
+            capability,
+            event.code,
+            event.reason,
+        )
+        counted = self._requests.get(key)
+        if counted is None:
+            counted = self._counted(event, capability)
+            if len(self._requests) < 4 * self._series:
+                self._requests[key] = counted
+        for counter in counted.counters:
+            counter.inc()
+        for duration in counted.durations:
+            duration.observe(event.duration)
+
+    def _counted(self, event: RequestFinished, capability: str) -> _Request:
+        route = event.route if event.route in _ROUTES else OTHER
+        http_method = event.http_method if event.http_method in _HTTP_METHODS else OTHER
+        server = event.server or ""
+        counters = [self._http(route, http_method, str(event.status))]
+        durations = [self._http_seconds(route, http_method)]
+        if route == "mcp" and http_method == "POST":
+            method = "" if event.method is None else event.method if event.method in _METHODS else OTHER
+            counters.append(self._mcp(server, method, capability, event.outcome))
+            durations.append(self._mcp_seconds(server, method))
+        if event.code:
+            counters.append(self._refusals(server, event.code))
+        if event.outcome == "unauthenticated":
+            counters.append(self._auth_refusals(server, event.reason or event.code or ""))
+        return _Request(tuple(counters), tuple(durations))
+
+    def _keys_refreshed(self, event: KeysRefreshed) -> None:
+        self._jwks(event.issuer, event.outcome).inc()
+        if event.outcome == "ok":
+            self._jwks_time(event.issuer).set(self._clock())
+            self._jwks_keys(event.issuer).set(event.keys)
+
+    def _declare(self) -> None:
+        c, g, h = self._counter, self._gauge, self._histogram
+        self._http = c(
+            "http_requests", "Requests on the public listener; code 0: the client left.", "route", "method", "code"
+        )
+        self._http_seconds = h(
+            "http_request_duration_seconds", "To the last byte of the answer.", "route", "method", buckets=CALL_BUCKETS
+        )
+        self._mcp = c(
+            "mcp_requests", "MCP messages by what became of them.", "server", "method", "capability", "outcome"
+        )
+        self._mcp_seconds = h(
+            "mcp_request_duration_seconds", "To the last byte of the answer.", "server", "method", buckets=CALL_BUCKETS
+        )
+        self._refusals = c("refusals", "Answers with an error code of the gateway.", "server", "code")
+        self._auth_refusals = c("auth_refusals", "Credentials refused, by reason.", "server", "reason")
+        self._malformed = c("malformed_requests", "Bytes that the HTTP parser refused.", "code")
+        self._token_requests = c("token_cache_requests", "Look-ups in the cache of verified tokens.")
+        self._token_hits = c("token_cache_hits", "Look-ups that found a verified token.")
+        self._jwks = c("jwks_refreshes", "Fetches of an issuer's key set.", "issuer", "outcome")
+        self._jwks_time = g("jwks_last_success_timestamp_seconds", "When the key set was last fetched.", "issuer")
+        self._jwks_keys = g("jwks_keys", "Keys in the set that is in use.", "issuer")
+        self._upstream = c("upstream_requests", "Exchanges with a plugin; ok or an error code.", "plugin", "outcome")
+        self._upstream_seconds = h(
+            "upstream_request_duration_seconds", "One exchange with a plugin.", "plugin", buckets=CALL_BUCKETS
+        )
+        self._streams = g("streams_open", "Event streams towards clients.", "server")
+        self._truncations = c("result_truncations", "Results cut to the limit.", "server", "capability")
+        self._catalog_loads = c("catalog_loads", "Loads of a plugin's lists.", "plugin", "outcome")
+        self._catalog_size = g("catalog_capabilities", "Capabilities in the plugin's last load.", "plugin")
+        self._quarantined = c("capabilities_quarantined", "Capabilities left out at a load.", "plugin", "reason")
+        self._notices = c("security_notices", "Settings that an operator should know about.", "reason")
+        self._defects = c("defects", "Exceptions that nobody expected.")
+        self._lost = c("log_lines_lost", "Log and audit lines that could not be written.")
+        self._serving = g("serving", "1 while the gateway takes requests, 0 before and while it drains.")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
+        return self._family(Counter(f"rowgate_{name}", text, labels, registry=self._registry), labels)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Family[Gauge]:
+        return self._family(Gauge(f"rowgate_{name}", text, labels, registry=self._registry), labels)
+
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Family[Histogram]:
+        metric = Histogram(f"rowgate_{name}", text, labels, buckets=buckets, registry=self._registry)
+        return self._family(metric, labels)
+
+    def _family(self, metric: M, labels: tuple[str, ...]) -> Family[M]:
+        return Family(metric, self._series)
+
+
+class _WithoutCreated(Collector):
+    """Leaves out the `_created` twin of every series. The library's own switch is global to the process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
