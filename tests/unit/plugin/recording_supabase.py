@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+ALICE = "11111111-1111-4111-8111-111111111111"
+BOB = "22222222-2222-4222-8222-222222222222"
+
 
 @dataclass
 class RecordingSupabase:

@@ -127,6 +127,29 @@ async def test_the_pool_is_shared(connections: Connections, supabase: RecordingS
     assert len(ports) == 1
 
 
+async def test_a_filter_arrives_as_it_was_written(connections: Connections, supabase: RecordingSupabase) -> None:
+    value = 'a+b&c=d %20 "q" é/?#,(.)%'
+    await connections.client("alice", ignore).table("notes").select("id").eq("title", value).execute()
+    await connections.client("alice", ignore).rpc("find", {"title": value}, get=True).execute()
+    assert dict(supabase.requests[0].query) == {"select": "id", "title": f"eq.{value}"}
+    assert dict(supabase.requests[1].query) == {"title": value}
+
+
+async def test_a_project_that_does_not_answer_is_an_httpx_error() -> None:
+    pool = Connections(Project("http://127.0.0.1:1", KEY))
+    with pytest.raises(httpx.TransportError):
+        await bearer(pool.client("alice", ignore))
+    await pool.aclose()
+
+
+async def test_an_upload_arrives_whole(connections: Connections, supabase: RecordingSupabase) -> None:
+    supabase.answer = web.Response(body=b'{"Key": "docs/a.txt", "Id": "1"}')
+    content = b"row\n" * 50_000
+    await connections.client("alice", ignore).storage.from_("docs").upload("a.txt", content)
+    assert content in await supabase.requests[0].read()
+    assert supabase.requests[0].headers["Authorization"] == "Bearer alice"
+
+
 async def test_the_credential_goes_to_the_project_only(connections: Connections, supabase: RecordingSupabase) -> None:
     session = connections.client("alice", ignore).schema("public").session
     for url in ("http://evil.example/", supabase.url.replace("http", "https"), "http://127.0.0.1:1/rest/v1/notes"):
