@@ -56,9 +56,9 @@ def bind(declarations: Declarations, offer: Offer, hints: HintsMode, *, per_call
         findings=tuple(binder.findings),
         withheld=frozenset(binder.withheld),
         other_templates=tuple(binder.other_templates),
-        reads=offer.capabilities.get("resources") is not None
+        reads="resources" in offer.capabilities
         or any(offer.items(method) for method in ("resources/list", "resources/templates/list")),
-        completes=offer.capabilities.get("completions") is not None,
+        completes="completions" in offer.capabilities,
         absent=frozenset(kind for method, kind in KINDS.items() if offer.items(method) is None),
     )
 
@@ -86,7 +86,7 @@ class _Binder:
 
     def miss(self, kind: Kind, items: tuple[dict[str, Any], ...]) -> None:
         """Finds exact names that the plugin does not offer."""
-        offered = {item.get(IDENTITY[kind]) for item in items}
+        offered = set(_by_identity(kind, items))
         for name in self._declarations.exact_names(kind):
             if name not in offered:
                 self._find(name, "not_offered", f"the plugin offers no {kind} of this name")

@@ -49,7 +49,7 @@ class Capability:
     requirement: Requirement
     definition: dict[str, Any] = field(repr=False)
     """As listed. Shared by all callers: whoever converts it for one of them copies it first."""
-    param_headers: Mapping[tuple[str, ...], str] = field(default=_NO_HEADERS, repr=False)
+    param_headers: Mapping[tuple[str, ...], str] = field(default_factory=lambda: _NO_HEADERS, repr=False)
     """For tools: the argument path of each `x-mcp-header` annotation and its header token."""
     template: UriTemplate | None = field(default=None, repr=False)
 

@@ -36,13 +36,11 @@ _CONSERVATIVE = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint
 
 
 def problem(kind: Kind, item: Mapping[str, Any]) -> str | None:
-    """Why this definition must not be listed, in words without anything the plugin wrote but names."""
-    if _too_deep(item):
-        return f"the definition is nested deeper than {MAX_DEPTH} levels"
+    """Why this definition, not `too_deep`, must not be listed. Nothing that the plugin wrote is in it."""
     try:
         _SHAPES[kind].model_validate(item, strict=True)
     except ValidationError as error:
-        members = sorted({str(detail["loc"][0])[:64] for detail in error.errors() if detail["loc"]})
+        members = sorted({str(detail["loc"][0]) for detail in error.errors(include_input=False) if detail["loc"]})
         return f"these members do not fit the protocol: {', '.join(members)}"
     if len(item.get("description") or "") > MAX_DESCRIPTION:
         return f"the description is longer than {MAX_DESCRIPTION} characters"
@@ -98,7 +96,8 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
             stack.extend(node)
 
 
-def _too_deep(value: Any) -> bool:
+def too_deep(value: Any) -> bool:
+    """Whether comparing, checking or writing it could exhaust the stack; told without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [child for node in level for child in _children(node)]

@@ -177,10 +177,10 @@ class OfferCache:
             async with asyncio.timeout(shelf.settings.timeout):
                 return await fetch(plugin, self._ask, principal, self._clock)
         except TimeoutError:
-            return Fetched({}, {}, {DISCOVER: PluginTimeout(reason="timeout")})
+            return Fetched.failing(PluginTimeout(reason="timeout"))
         except Exception as error:
             self._emit(Defect(where=f"offer of {plugin}", error=error))
-            return Fetched({}, {}, {DISCOVER: GatewayError(reason="defect")})
+            return Fetched.failing(GatewayError(reason="defect"))
 
     def _merged(self, plugin: str, shelf: _Shelf, slot: _Slot, fetched: Fetched) -> Offer:
         """What came now, and for what did not come the last good list while it is young enough."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowgate.errors import GatewayError, MethodNotFound, PluginProtocolError
 from rowgate.policy.capability import ADVERTISED, KINDS
+from rowgate.policy.inspection import MAX_DEPTH, too_deep
 from rowgate.protocol.call import LIST_METHODS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Ask = Callable[[str, str, dict[str, Any], "Principal | None"], Awaitable[dict[st
 gateway asks in its own name. Raises MethodNotFound when the plugin says -32601, and another GatewayError when it fails
 otherwise."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Listing] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,9 @@ class Offer:
 
     plugin: str
     fresh_until: float
-    capabilities: Mapping[str, Any] = _NOTHING
-    listings: Mapping[str, Listing] = field(default=_NOTHING, repr=False)
+    capabilities: frozenset[str] = frozenset()
+    """The members of `capabilities` in its discover result."""
+    listings: Mapping[str, Listing] = field(default_factory=lambda: _NOTHING, repr=False)
     failed: tuple[str, ...] = ()
 
     def items(self, method: str) -> tuple[dict[str, Any], ...] | None:
@@ -63,9 +65,13 @@ class Offer:
 class Fetched:
     """One attempt to have everything from a plugin."""
 
-    capabilities: Mapping[str, Any]
+    capabilities: frozenset[str]
     listings: Mapping[str, Listing]
     failures: Mapping[str, GatewayError]
+
+    @classmethod
+    def failing(cls, error: GatewayError) -> Fetched:
+        return cls(frozenset(), _NOTHING, {DISCOVER: error})
 
 
 async def fetch(plugin: str, ask: Ask, principal: Principal | None, now: Callable[[], float]) -> Fetched:
@@ -73,7 +79,7 @@ async def fetch(plugin: str, ask: Ask, principal: Principal | None, now: Callabl
     try:
         capabilities = await _discover(plugin, ask, principal)
     except GatewayError as error:
-        return Fetched(_NOTHING, _NOTHING, {DISCOVER: error})
+        return Fetched.failing(error)
     async with asyncio.TaskGroup() as group:
         tasks = {
             method: group.create_task(_listing(plugin, method, capabilities, ask, principal, now))
@@ -81,7 +87,7 @@ async def fetch(plugin: str, ask: Ask, principal: Principal | None, now: Callabl
         }
     by_method = {method: task.result() for method, task in tasks.items()}
     return Fetched(
-        capabilities=capabilities or _NOTHING,
+        capabilities=capabilities or frozenset(),
         listings={method: got for method, got in by_method.items() if isinstance(got, Listing)},
         failures={method: got for method, got in by_method.items() if isinstance(got, GatewayError)},
     )
@@ -92,7 +98,7 @@ async def discover(plugin: str, ask: Ask) -> None:
     await _discover(plugin, ask, None)
 
 
-async def _discover(plugin: str, ask: Ask, principal: Principal | None) -> Mapping[str, Any] | None:
+async def _discover(plugin: str, ask: Ask, principal: Principal | None) -> frozenset[str] | None:
     """None when the plugin does not say what it has, so that all four lists are asked for."""
     try:
         result = await ask(plugin, DISCOVER, {}, principal)
@@ -101,18 +107,18 @@ async def _discover(plugin: str, ask: Ask, principal: Principal | None) -> Mappi
     capabilities = result.get("capabilities")
     if not isinstance(capabilities, dict):
         raise PluginProtocolError(reason="discover")
-    return capabilities
+    return frozenset(name for name, settings in capabilities.items() if settings is not None)
 
 
 async def _listing(
     plugin: str,
     method: str,
-    capabilities: Mapping[str, Any] | None,
+    capabilities: frozenset[str] | None,
     ask: Ask,
     principal: Principal | None,
     now: Callable[[], float],
 ) -> Listing | GatewayError:
-    if capabilities is not None and capabilities.get(ADVERTISED[KINDS[method]]) is None:
+    if capabilities is not None and ADVERTISED[KINDS[method]] not in capabilities:
         return Listing((), now())
     try:
         items, complaint = await _pages(plugin, method, ask, principal)
@@ -130,11 +136,12 @@ async def _pages(plugin: str, method: str, ask: Ask, principal: Principal | None
     complaint = ""
     for _ in range(MAX_PAGES):
         page, cursor = _page(await ask(plugin, method, params, principal), LIST_METHODS[method])
-        items += (item for item in page if isinstance(item, dict))
+        usable = [item for item in page if isinstance(item, dict) and not too_deep(item)]
+        items += usable
         if len(items) > MAX_ITEMS:
             return items[:MAX_ITEMS], f"{method} was cut off after {MAX_ITEMS} items"
-        if not all(isinstance(item, dict) for item in page):
-            complaint = f"{method} has items that are no objects"
+        if len(usable) < len(page):
+            complaint = f"{method} has items that are no objects, or nested deeper than {MAX_DEPTH} levels"
         if cursor is None:
             return items, complaint
         if cursor in seen:
