@@ -19,9 +19,6 @@ from typing import Any, ClassVar
 
 from mcp_types import jsonrpc as rpc
 
-DOCS = "https://github.com/rowgate/rowgate/blob/main/docs/reference/errors.md"
-
-
 class GatewayError(Exception):
     """A refusal with a stable code.
 
@@ -54,8 +51,9 @@ class GatewayError(Exception):
         return self.detail or self.sentence
 
     @classmethod
-    def anchor(cls) -> str:
-        return f"{DOCS}#{cls.code.lower()}"
+    def urn(cls) -> str:
+        """The `type` of its problem document (RFC 9457 §3.1.1)."""
+        return f"urn:rowgate:error:{cls.code}"
 
 
 # --- RG1xx: edge and protocol ------------------------------------------------------------------------------

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 Kind = Literal["user", "application", "public"]
-_NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,6 @@ class Principal:
     """The act chain, the current actor first. Empty when the subject acts in person."""
     expires_at: float = float("inf")
     """Seconds since the epoch after which the credential is worth nothing."""
-    claims: Mapping[str, Any] = field(default=_NO_CLAIMS, repr=False)
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
     credential: str = field(default="", repr=False)
     """The verified token itself; it leaves the gateway only towards a plugin with `credential: user_token`."""

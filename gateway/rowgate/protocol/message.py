@@ -82,9 +82,7 @@ def era_of(body: Any, headers: CIMultiDictProxy[str]) -> Era:
     if isinstance(body, dict) and _claims_modern(body):
         return "modern"
     header = _version_header(headers)
-    if header is None or header in LEGACY_VERSIONS:
-        return "legacy"
-    return "modern" if header >= MODERN_PROTOCOL_VERSIONS[0] or not _DATE.fullmatch(header) else "legacy"
+    return "legacy" if header is None or header in LEGACY_VERSIONS else "modern"
 
 
 def readable_id(body: Any) -> str | int | None:
@@ -126,6 +124,10 @@ def _notification(body: dict[str, Any], method: str, params: dict[str, Any], hea
 
 
 def _modern_version(body: dict[str, Any], headers: CIMultiDictProxy[str]) -> str:
+    header = _version_header(headers)
+    if header is not None and not _claims_modern(body) and _is_older(header):
+        # A client of some revision that never was cannot be asked for an envelope that came later.
+        _refuse(inbound.unsupported_protocol_version_rejection(header))
     routing = {
         name: headers[name].strip()
         for name in (inbound.MCP_PROTOCOL_VERSION_HEADER, inbound.MCP_METHOD_HEADER, inbound.MCP_NAME_HEADER)
@@ -140,9 +142,11 @@ def _modern_version(body: dict[str, Any], headers: CIMultiDictProxy[str]) -> str
     return verdict.protocol_version
 
 
+def _is_older(version: str) -> bool:
+    return _DATE.fullmatch(version) is not None and version < MODERN_PROTOCOL_VERSIONS[0]
+
+
 def _legacy_version(body: dict[str, Any], method: str, headers: CIMultiDictProxy[str], header: str | None) -> str:
-    if header is not None and header not in LEGACY_VERSIONS:
-        _refuse(inbound.unsupported_protocol_version_rejection(header))
     # Legacy clients need not mirror, but whoever does must not say two things at once.
     sent = headers.get(inbound.MCP_METHOD_HEADER)
     if sent is not None and sent.strip() != method:
@@ -164,7 +168,7 @@ def _require_shape(method: str, params: dict[str, Any]) -> None:
     if key := inbound.NAME_BEARING_METHODS.get(method):
         if not isinstance(params.get(key), str):
             raise InvalidParams(f"params.{key} must be a string.")
-        if not isinstance(params.get("arguments") or {}, dict):
+        if not isinstance(params.get("arguments"), dict | None):
             raise InvalidParams("params.arguments must be an object.")
     elif method == "completion/complete":
         if not isinstance(_referenced(params.get("ref")), str):

@@ -46,7 +46,7 @@ def plugin_error_message(call: Call, error: dict[str, Any]) -> tuple[int, dict[s
 
 def error_message(error: GatewayError, request_id: str, rpc_id: str | int | None, era: Era | None) -> dict[str, Any]:
     code = error.rpc_code if era != "legacy" else legacy.downgrade_code(error.rpc_code)
-    data = {**error.data, "code": error.code, "docs": error.anchor(), "requestId": request_id}
+    data = {**error.data, "code": error.code, "requestId": request_id}
     return _response(rpc_id, error={"code": code, "message": error.message, "data": data})
 
 
@@ -61,7 +61,7 @@ def problem(error: GatewayError, request_id: str) -> bytes:
     oauth_error = getattr(error, "oauth_error", None)
     return ijson.dumps(
         {
-            "type": error.anchor(),
+            "type": error.urn(),
             "title": error.sentence,
             "status": error.status,
             "detail": error.message,

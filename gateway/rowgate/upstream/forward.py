@@ -25,6 +25,9 @@ from rowgate.upstream.leg import Leg
 from rowgate.upstream.request import forwarded_message, own_message, param_headers, protocol_headers
 from rowgate_plugin.contract import CONTEXT_HEADER
 
+EVERY_SERVER = "*"
+"""The server in the context of a list: one plugin's offer serves all servers that expose it."""
+
 
 class Forwarder:
     def __init__(
@@ -86,7 +89,7 @@ class Forwarder:
         principal: Principal | None,
         *,
         request_id: str,
-        server: str = "",
+        server: str = EVERY_SERVER,
         name: str | None = None,
         trace_id: str | None = None,
     ) -> Outgoing:
