@@ -267,7 +267,9 @@ class _LibraryHandler(logging.Handler):
         self._logger.log(
             _known_level(record.levelno),
             "library_log",
-            **_some(logger=record.name, message=redact(message[:8000])[:2000], exception=describe(error) if error else None),
+            **_some(
+                logger=record.name, message=redact(message[:8000])[:2000], exception=describe(error) if error else None
+            ),
         )
 
 

@@ -246,6 +246,17 @@ def test_a_token_in_the_place_of_a_name_is_not_logged(
     assert not [shred for shred in shreds(JWT) if shred in written.text]
 
 
+@pytest.mark.parametrize("subscriber", [log_subscriber, audit_subscriber])
+@pytest.mark.parametrize(
+    "secret", ["eyJhbGciOiJub25lIn0.e30.", "sb_secret_N7UND0UgjKTVK", "sbp_0123456789abcdef", "Bearer x1y2z3"]
+)
+def test_a_secret_need_not_be_long_to_be_hidden(subscriber: Callable[..., Emit], secret: str) -> None:
+    emit, written = subscribed(subscriber=subscriber)
+    emit(replace(CALL, name=secret, capability=secret))
+    assert secret[7:] not in written.text
+    assert "[redacted]" in written.text
+
+
 WRAPPINGS = (
     "Authorization: Bearer {}",
     "b'authorization: Bearer {}'",
