@@ -11,12 +11,9 @@ from typing import Any
 import click
 import yaml
 
+from rowgate.cli.exits import CONFIGURATION, FINDINGS
 from rowgate.config.load import Checked, check
 from rowgate.config.schema import json_schema
-
-FINDINGS = 1
-CONFIGURATION = 78
-"""EX_CONFIG of sysexits.h: a supervisor need not try again."""
 
 _path = click.argument("path", required=False, metavar="[PATH]")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from rowgate.config.models import Auth, Config, Issuer, Scopes, Server, Supabase
 from rowgate.errors import ConfigurationError
 from rowgate.supabase.tokens import (
-    ADVERTISED_SCOPES,
     ISSUABLE_SCOPES,
     SIGNING_ALGORITHMS,
     USER_AUDIENCE,
@@ -17,6 +17,15 @@ from rowgate.supabase.tokens import (
 
 NEVER_ASKED = frozenset({"openid", "offline_access"})
 """Supabase issues these too, but no challenge and no document of ours asks for them."""
+
+
+def is_supabase(auth: Auth, project: Supabase | None) -> bool:
+    """Whether the tokens come from Supabase Auth, also where its issuer is spelt out."""
+    if auth.issuer is None:
+        return True
+    named = auth.issuer.issuer
+    host = urlsplit(named).hostname or ""
+    return (project is not None and named == project.issuer) or host.endswith(".supabase.co")
 
 
 def supabase_issuer(project: Supabase) -> Issuer:
@@ -55,13 +64,6 @@ def issuable_scopes(server: Scoped) -> tuple[str, ...]:
     if server.auth.issuer is None:
         return tuple(sorted(ISSUABLE_SCOPES - NEVER_ASKED))
     return server.scopes.advertised or ()
-
-
-def advertised_scopes(server: Scoped) -> tuple[str, ...]:
-    """What the server's resource metadata names; clients ask for all of it when they connect."""
-    if server.scopes.advertised is not None:
-        return server.scopes.advertised
-    return ADVERTISED_SCOPES if server.auth.issuer is None else server.scopes.issuable or ()
 
 
 def implied(scopes: Iterable[str], policy: Scopes) -> frozenset[str]:

@@ -98,9 +98,9 @@ def _syntax(error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     # The parser quotes what it found, which may be a secret that was pasted here.
-    said = re.sub(r"\s*(?:'[^']{2,}'|\"[^\"]{2,}\")", "", error.problem or "").split("\n")[0]
-    hint = "Quote text that begins with * & ! % @ or `, or that contains ': '."
-    return Problem("", *place, f"is not valid YAML: {said}" if said.isascii() else "is not valid YAML", hint)
+    said = re.sub(r"'([^']*)'", lambda quoted: quoted[0] if len(quoted[1]) < 2 else "…", error.problem or "")
+    hint = "Quote text that begins with * & ! % @ or `, or contains ': ', and ${NAME} between braces or brackets."
+    return Problem("", *place, f"is not valid YAML: {said.splitlines()[0]}" if said else "is not valid YAML", hint)
 
 
 class _TooMuch(Exception):

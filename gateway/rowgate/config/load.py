@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from rowgate.config.document import MAX_BYTES, Document, parse
-from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, ServerPath
+from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, ServerPath, Supabase
 from rowgate.config.problems import ConfigurationProblems, Finding, Location, Problem, nearest
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Sources
@@ -126,7 +126,8 @@ def _parts(tree: Any, sources: Sources) -> Parts:
 
     return Parts(
         gateway=valid(Gateway, top.get("gateway")),
-        supabase="absent" if top.get("supabase") is None else "present",
+        supabase=valid(Supabase, top.get("supabase")),
+        has_supabase=top.get("supabase") is not None,
         plugins={name: valid(Plugin, value) for name, value in _section(top.get("plugins")).items()},
         servers={name: server(value) for name, value in _section(top.get("servers")).items()},
     )

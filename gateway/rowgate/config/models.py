@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from rowgate.config.secret import Secret
+from rowgate.config.secret import OptionalSecret, Secret
 from rowgate.config.values import (
     Address,
     BaseUrl,
@@ -60,7 +60,7 @@ class Request(Section):
 class Context(Section):
     """The signed statement of who calls, which every plugin receives."""
 
-    signing_key: Secret | None = Field(
+    signing_key: OptionalSecret = Field(
         None,
         description="Private Ed25519 key as a JWK or PEM that signs the context; "
         "without it each start makes a new key, so the gateway can only run alone.",
@@ -115,10 +115,10 @@ class Gateway(Section):
     allowed_hosts: tuple[Host, ...] = Field(
         (), description="Further values of the Host header that are answered, beside the host of public_url."
     )
-    request: Request = Field(Request(), description="Bounds of one request.")
-    context: Context = Field(Context(), description="The signed context that plugins receive.")
-    log: Log = Field(Log(), description="The log on standard output.")
-    shutdown: Shutdown = Field(Shutdown(), description="What happens after SIGTERM.")
+    request: Request = Field(Request(), description="How large one request and how long its answer may be.")
+    context: Context = Field(Context(), description="How the context that plugins receive is signed.")
+    log: Log = Field(Log(), description="What is written to standard output, and how.")
+    shutdown: Shutdown = Field(Shutdown(), description="How long requests in flight may still run after SIGTERM.")
 
 
 class Supabase(Section):
@@ -240,7 +240,7 @@ class Auth(Section):
 
 
 class Scopes(Section):
-    """What tokens say the caller may do."""
+    """The scopes of a server: what callers need, and what clients are told to ask for."""
 
     source: Literal["token"] = Field("token", description="Where a caller's scopes are read: the token's scope claim.")
     advertised: tuple[ScopeName, ...] | None = Field(

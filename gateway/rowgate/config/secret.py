@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -70,6 +70,13 @@ class Secret:
         return {"oneOf": options}
 
 
+def _given(value: object, info: ValidationInfo) -> object:
+    # A line that was left blank would silently mean: no key.
+    if value is None and isinstance(info.context, Sources):
+        raise refuse("is empty", "Write {env: NAME} or {file: PATH}, or remove the line.")
+    return value
+
+
 def _resolve(value: object, info: ValidationInfo) -> Secret:
     if isinstance(value, Secret):
         return value
@@ -118,3 +125,6 @@ def _sound(value: str, where: str) -> str:
     if _PLACEHOLDER.fullmatch(value.strip()):
         raise refuse(f"is a placeholder: {where} holds a word that everybody can guess")
     return value
+
+
+OptionalSecret = Annotated[Secret | None, BeforeValidator(_given)]

@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal
 from urllib.parse import urlsplit
 
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey, import_key
 
-from rowgate.config.defaults import implied, issuable_scopes
+from rowgate.config.defaults import implied, is_supabase, issuable_scopes
 from rowgate.config.exposure import exposure
-from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, Server
+from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, Server, Supabase
 from rowgate.config.problems import Finding, Location
 from rowgate.config.secret import Secret
 from rowgate.config.values import Address, is_loopback
@@ -54,7 +53,8 @@ class Parts:
     """The sections of a configuration. None stands for one that is not valid by itself, and is judged no further."""
 
     gateway: Gateway | None
-    supabase: Literal["absent", "present"]
+    supabase: Supabase | None
+    has_supabase: bool
     plugins: Mapping[str, Plugin | None]
     servers: Mapping[str, ServerParts]
 
@@ -62,7 +62,8 @@ class Parts:
     def of(cls, config: Config) -> Parts:
         return cls(
             gateway=config.gateway,
-            supabase="absent" if config.supabase is None else "present",
+            supabase=config.supabase,
+            has_supabase=config.supabase is not None,
             plugins=config.plugins,
             servers={name: ServerParts.of(server) for name, server in config.servers.items()},
         )
@@ -93,7 +94,9 @@ def validate(parts: Parts) -> list[Finding]:
         if server.auth is not None:
             findings += _auth(server.auth, at, parts)
             if server.scopes is not None:
-                findings += _Scopes(server.auth, server.scopes).check(server.entries, at)
+                findings += _Scopes(server.auth, server.scopes, is_supabase(server.auth, parts.supabase)).check(
+                    server.entries, at
+                )
         findings += exposure(server.entries, (*at, "capabilities"), names)
     return findings
 
@@ -154,7 +157,7 @@ def _key(secret: Secret, at: Location, *, private: bool) -> Iterator[Finding]:
 
 def _supabase(parts: Parts) -> Iterator[Finding]:
     own = [server.auth is not None and server.auth.issuer is not None for server in parts.servers.values()]
-    if parts.supabase == "present" and own and all(own):
+    if parts.has_supabase and own and all(own):
         yield Finding(("supabase",), "is not used: every server has its own issuer", severity="warning", of_key=True)
 
 
@@ -201,7 +204,7 @@ def _paths(servers: Mapping[str, ServerParts]) -> Iterator[Finding]:
 
 
 def _auth(auth: Auth, at: Location, parts: Parts) -> Iterator[Finding]:
-    if auth.issuer is None and parts.supabase == "absent":
+    if auth.issuer is None and not parts.has_supabase:
         yield Finding((*at, "auth"), "has nobody who issues tokens", "Set supabase.url, or auth.issuer on this server.")
     if auth.mode == "oauth" and not auth.require_client:
         yield Finding(
@@ -218,10 +221,7 @@ class _Scopes:
 
     auth: Auth
     scopes: Scopes
-
-    @property
-    def supabase(self) -> bool:
-        return self.auth.issuer is None
+    supabase: bool
 
     def check(self, entries: Sequence[Entry | None], at: Location) -> Iterator[Finding]:
         where = (*at, "scopes")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from rowgate.config.load import Checked, load
-from rowgate.config.models import Config
+from rowgate.config.models import Config, Section
 from rowgate.config.problems import ConfigurationProblems
 
 Check = Callable[..., Checked]
@@ -24,8 +25,6 @@ def test_the_example_loads_without_a_warning(check: Check, example: str) -> None
 
 
 def _settings(model: object) -> set[str]:
-    from pydantic import BaseModel
-
     found: set[str] = set()
     waiting = [model]
     while waiting:
@@ -42,8 +41,6 @@ def _settings(model: object) -> set[str]:
 
 
 def test_the_example_has_every_setting_there_is(check: Check, example: str) -> None:
-    from rowgate.config.models import Section
-
     config = check(example).config
     assert isinstance(config, Config)
     every = {f"{kind.__name__}.{name}" for kind in Section.__subclasses__() for name in kind.model_fields}
