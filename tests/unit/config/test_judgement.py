@@ -271,3 +271,19 @@ def test_no_tree_raises_and_every_refusal_has_words(check: Check, tree: object) 
     assert (checked.config is None) == bool(errors)
     assert all(problem.message != "is not valid" and problem.line >= 1 for problem in checked.problems)
     assert checked.config is None or isinstance(checked.config, Config)
+
+
+@pytest.mark.parametrize(
+    ("listen", "internal", "meet"),
+    [
+        ("127.0.0.1:9090", "127.0.0.1:9090", True),
+        ("0.0.0.0:9090", "127.0.0.1:9090", True),
+        ("127.0.0.1:9090", "'[::]:9090'", True),
+        ("127.0.0.1:9090", "127.0.0.2:9090", False),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
+    ],
+)
+def test_the_listeners_must_not_meet(check: Check, minimal: str, listen: str, internal: str, meet: bool) -> None:
+    addresses = f'"https://mcp.example.com", listen: {listen}, internal_listen: {internal}'
+    paths = [problem.path for problem in check(minimal.replace('"https://mcp.example.com"', addresses)).problems]
+    assert paths == (["gateway.internal_listen"] if meet else [])
