@@ -98,8 +98,9 @@ class Door:
         )
 
     async def _dispatch(self, request: web.BaseRequest, record: Record, answer: Answer) -> web.StreamResponse:
-        path = request.rel_url.raw_path
-        if not request.path.startswith("/") or request.rel_url.is_absolute():
+        path = request.raw_path.partition("?")[0]
+        if not path.startswith("/"):
+            # The absolute form names a host of its own beside the Host header (RFC 9112 §3.2.2).
             raise MalformedRequest
         self._origin.check_host(request.headers)
         if document := self._routes.documents.get(path):

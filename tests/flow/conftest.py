@@ -13,17 +13,17 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from joserfc.jwk import KeySet, OKPKey
+
 from flow.client import Client
 from flow.issuer import Issuer, issuer
 from flow.plugin import Plugin, plugin, tool
-from joserfc.jwk import KeySet, OKPKey
 from rowgate.app import Listening, gateway
 from rowgate.config.load import check_text
 from rowgate.config.models import Config
 from rowgate.observe.events import Event, RequestFinished
 from rowgate.observe.lines import LineWriter
 from rowgate.observe.observers import observers
-
 
 CONTEXT_KEY = OKPKey.generate_key("Ed25519", auto_kid=True)
 

@@ -26,7 +26,9 @@ class Issuer:
     def jwks_url(self) -> str:
         return f"{self.url}/.well-known/jwks.json"
 
-    def token(self, subject: str = ALICE, *, key: Any = None, header: dict[str, Any] | None = None, **claims: Any) -> str:
+    def token(
+        self, subject: str = ALICE, *, key: Any = None, header: dict[str, Any] | None = None, **claims: Any
+    ) -> str:
         """Claims as Supabase Auth's OAuth tokens have them; `None` removes one."""
         now = int(time.time())
         members = {

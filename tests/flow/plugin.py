@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 from joserfc.jwk import KeySet
+
 from rowgate_plugin.contract import CONTEXT_HEADER, Context, ContextError, ContextVerifier
 
 Answer = Callable[["Received"], Awaitable[web.StreamResponse | dict[str, Any]]]
@@ -56,9 +57,7 @@ class Plugin:
     tools: list[dict[str, Any]] = field(default_factory=lambda: [tool("echo"), tool("admin"), tool("whoami")])
     prompts: list[dict[str, Any]] = field(default_factory=lambda: [{"name": "summary", "title": "Summary"}])
     resources: list[dict[str, Any]] = field(default_factory=lambda: [{"uri": "note://all", "name": "all"}])
-    templates: list[dict[str, Any]] = field(
-        default_factory=lambda: [{"uriTemplate": "note://{id}", "name": "note"}]
-    )
+    templates: list[dict[str, Any]] = field(default_factory=lambda: [{"uriTemplate": "note://{id}", "name": "note"}])
     page_size: int = 2
     received: list[Received] = field(default_factory=list)
     answers: dict[str, Answer] = field(default_factory=dict)

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
+
 from flow.client import envelope, mirrored
 from flow.conftest import Running
-from multidict import CIMultiDict
 
 CALL = envelope("tools/call", {"name": "echo", "arguments": {"text": "x"}})
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flow.client import envelope, mirrored
-from flow.conftest import Running
 from joserfc import jwt
 from joserfc.jwk import ECKey
+
+from flow.client import envelope, mirrored
+from flow.conftest import Running
 
 PING = envelope("tools/list")
 
@@ -65,7 +66,9 @@ async def test_unknown_paths_are_404_json_and_never_a_page(running: Running, pat
 async def test_whoever_has_no_token_is_challenged_before_anything_else_is_judged(
     running: Running, method: str, body: bytes
 ) -> None:
-    reply = await running.client.send(body, method=method, headers={"Content-Type": "text/plain", "Accept": "image/png"})
+    reply = await running.client.send(
+        body, method=method, headers={"Content-Type": "text/plain", "Accept": "image/png"}
+    )
     assert reply.status == 401
     assert "resource_metadata=" in reply.headers["WWW-Authenticate"]
 

@@ -66,6 +66,8 @@ class _Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """aiohttp's answer quotes what it could not parse, which may be part of a token. Ours quotes nothing."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # the client left; there is nobody to answer and nothing to report
         error = _refusal(exc)
         if isinstance(exc, HttpProcessingError):
             self._emit(RequestMalformed(error.code, request.remote or ""))
