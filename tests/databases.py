@@ -78,10 +78,19 @@ class _Thread:
 
     def start(self) -> Project:
         self._thread.start()
-        return self._do(self._manager.__aenter__())
+        try:
+            return self._do(self._manager.__aenter__())
+        except BaseException:
+            self._end()
+            raise
 
     def stop(self) -> None:
-        self._do(self._manager.__aexit__(None, None, None))
+        try:
+            self._do(self._manager.__aexit__(None, None, None))
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         self._do(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()

@@ -66,7 +66,7 @@ async def postgres(directory: Path | None = None) -> AsyncIterator[Postgres]:
         programs = _programs(private, owner)
         sockets = _prepare(private, data, owner)
         if not (data / "PG_VERSION").exists():
-            await _create(programs, data, owner)
+            await _create(programs, data, owner, durable=directory is not None)
         settings = _SETTINGS | ({} if directory is not None else _WITHOUT_DURABILITY)
         argv: list[str | Path] = [programs / "postgres", "-D", data, *_options(sockets, settings)]
         async with daemon("PostgreSQL", argv, owner=owner, stop=signal.SIGINT, environ=_environ(), ready=_READY):
@@ -119,21 +119,23 @@ def _prepare(private: Path, data: Path, owner: Account) -> Path:
     return sockets
 
 
-async def _create(programs: Path, data: Path, owner: Account) -> None:
+async def _create(programs: Path, data: Path, owner: Account, *, durable: bool) -> None:
     # The built-in locale needs nothing of the system and sorts the same everywhere.
+    access = ["-U", "postgres", "--auth=peer"]
+    locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    sync = [] if durable else ["--no-sync"]
     argv: list[str | Path] = [
         programs / "initdb",
         "-D",
         data,
-        "-U",
-        "postgres",
         "-E",
         "UTF8",
-        "--auth=peer",
         "--no-instructions",
+        *access,
+        *locale,
+        *sync,
     ]
-    locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    await run([*argv, *locale], owner=owner, environ=_environ(), what="Creating the database")
+    await run(argv, owner=owner, environ=_environ(), what="Creating the database")
 
 
 def _options(sockets: Path, settings: dict[str, str]) -> list[str]:

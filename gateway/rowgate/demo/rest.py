@@ -26,7 +26,7 @@ class RestProxy:
         self._session = session
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        target = URL(self._url + request.raw_path.removeprefix(PREFIX), encoded=True)
+        target = URL(self._url + request.rel_url.raw_path_qs.removeprefix(PREFIX), encoded=True)
         try:
             return await self._pass(request, target)
         except (TimeoutError, aiohttp.ClientConnectionError):
