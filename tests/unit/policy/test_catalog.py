@@ -203,6 +203,8 @@ async def test_an_exact_name_beats_a_glob_wherever_it_stands() -> None:
         catalog = await _catalog(Offering(tools=[tool("get_note"), tool("delete_note")]), *entries)
         assert [item["name"] for item in catalog.list("tools/list", caller())] == ["get_note"]
         _refusal(catalog, "tools/call", name="delete_note")
+        editor = caller(roles=["editor"])
+        assert [item["name"] for item in catalog.list("tools/list", editor)] == ["get_note", "delete_note"]
 
 
 async def test_what_two_entries_claim_is_served_by_neither() -> None:

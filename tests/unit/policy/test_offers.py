@@ -214,6 +214,16 @@ async def test_attempts_grow_rarer_while_a_plugin_fails() -> None:
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
 
 
+async def test_clients_keep_a_list_with_gaps_for_a_short_time_only() -> None:
+    offering = Offering(tools=[tool("a")])
+    offering.fail()
+    house = _house(offering)
+    for _ in range(6):
+        await house.catalogs.load()
+    assert house.catalogs._offers.due("notes") - house.clock.now == 30
+    assert (await house.catalogs.of("main", caller())).ttl_ms(house.clock.now) == 5000
+
+
 async def test_a_defect_in_asking_is_told_and_survived() -> None:
     offering = Offering(tools=[tool("a")])
     offering.fail(ZeroDivisionError("eyJ-secret"))
