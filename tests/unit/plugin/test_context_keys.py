@@ -186,6 +186,7 @@ async def test_many_requests_share_one_flight() -> None:
     source.open.clear()
     keys = ContextKeys(KeySet([KEY]), source)
     waiting = [asyncio.ensure_future(keys.reload()) for _ in range(20)]
+    await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
     source.open.set()

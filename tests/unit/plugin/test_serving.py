@@ -219,14 +219,28 @@ async def test_two_processes_with_one_state_key_share_the_rounds_of_a_call(tmp_p
         assert refused.json()["error"]["code"] == -32602
 
 
-async def test_large_contexts_pass_the_http_parser(tmp_path: Path) -> None:
+async def test_a_large_context_and_a_large_credential_pass_the_http_parser(tmp_path: Path) -> None:
     gateway = SigningGateway("notes")
-    large = caller(ALICE, token="t" * 30_000, claims={"groups": ["g" * 100] * 200})
+    large = caller(ALICE, token="t" * 33_500, claims={"groups": ["g" * 100] * 230})
     async with plugin(tmp_path, trusting(gateway)) as served, httpx2.AsyncClient() as http:
-        body = b"{}"
-        headers = {"Content-Type": "application/json", **gateway.headers(body, large)}
+        url = httpx2.URL(served.url)
+        fields = {"Host": url.netloc.decode(), "Content-Length": "2", "Connection": "close"}
+        fields |= {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        fields |= gateway.headers(b"{}", large)
+        lines = [f"{name}: {value}" for name, value in fields.items()]
+        request = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", "{}"]).encode()
+        assert len(request) > 65_900
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(request[:65_800])
+        await writer.drain()
+        # Answered only after the loop of the plugin saw the unfinished head.
+        await http.get(served.url)
+        writer.write(request[65_800:])
+        response = (await reader.read()).decode()
+        writer.close()
         # Past the door: what answers is the SDK, about a body that is no JSON-RPC message.
-        assert (await http.post(served.url, content=body, headers=headers)).status_code == 400
+        assert response.startswith("HTTP/1.1 400")
+        assert "jsonrpc" in response
 
 
 def test_an_idle_connection_outlives_the_gateway_s_interest_in_it() -> None:
