@@ -13,14 +13,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
+import asyncpg
 import pytest
 
 from rowgate.demo.auth import AuthServer
 from rowgate.demo.project import ALICE, BOB, Project, project
+from team_notes import MIGRATIONS
 
 T = TypeVar("T")
+E = TypeVar("E")
 SCHEMA = Path(__file__).parent / "data" / "notebook.sql"
 PASSWORD = "correct horse battery staple"
 
@@ -61,14 +64,22 @@ class SupabaseProject:
         user = await self.run(lambda hosted: hosted.auth.add_user(email, PASSWORD))
         return user.id
 
+    async def fetch(self, statement: str, *values: Any) -> list[Any]:
+        """As the database's superuser, whom no policy concerns."""
+        connection = await asyncpg.connect(self.hosted.dsn)
+        try:
+            return list(await connection.fetch(statement, *values))
+        finally:
+            await connection.close()
 
-class _Thread:
-    """Keeps an asynchronous context manager entered on a loop of its own."""
 
-    def __init__(self, entered: AbstractAsyncContextManager[Project]) -> None:
+class Background(Generic[E]):
+    """Keeps an asynchronous context manager entered on a loop of its own, on a thread of its own."""
+
+    def __init__(self, entered: AbstractAsyncContextManager[E]) -> None:
         self._manager = entered
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="supabase-project", daemon=True)
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
     def _do(self, work: Awaitable[T]) -> T:
         async def there() -> T:
@@ -76,7 +87,7 @@ class _Thread:
 
         return asyncio.run_coroutine_threadsafe(there(), self.loop).result(90)
 
-    def start(self) -> Project:
+    def start(self) -> E:
         self._thread.start()
         try:
             return self._do(self._manager.__aenter__())
@@ -97,9 +108,19 @@ class _Thread:
         self.loop.close()
 
 
+def hosting(*sql: Path) -> Iterator[SupabaseProject]:
+    background = Background(project(users=(ALICE, BOB), sql=sql, password=PASSWORD))
+    hosted = background.start()
+    yield SupabaseProject(hosted, background.loop)
+    background.stop()
+
+
 @pytest.fixture(scope="session")
 def supabase_project() -> Iterator[SupabaseProject]:
-    thread = _Thread(project(users=(ALICE, BOB), sql=[SCHEMA], password=PASSWORD))
-    hosted = thread.start()
-    yield SupabaseProject(hosted, thread.loop)
-    thread.stop()
+    yield from hosting(SCHEMA)
+
+
+@pytest.fixture(scope="session")
+def team_notes_project() -> Iterator[SupabaseProject]:
+    """The project of the example plugin, with its policies and its two organisations."""
+    yield from hosting(*MIGRATIONS)
