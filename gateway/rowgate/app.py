@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from aiohttp import ClientSession, DummyCookieJar, web
 
@@ -19,21 +18,23 @@ from rowgate.auth.authenticator import Authenticators, authenticators
 from rowgate.auth.metadata import documents, resource
 from rowgate.config.defaults import issuable_scopes
 from rowgate.config.models import Config
+from rowgate.config.values import is_loopback
 from rowgate.door import Door, Routes
 from rowgate.edge.listener import Listener
 from rowgate.edge.origin import OriginPolicy
 from rowgate.errors import StartError
-from rowgate.observe.events import Emit, GatewayChanged, SecurityNotice
+from rowgate.observe.events import Emit, GatewayChanged
 from rowgate.observe.health import Health, internal_app
 from rowgate.observe.metrics import Metrics
+from rowgate.observe.notices import security_notices
 from rowgate.pipeline import Endpoint, Pipeline
 from rowgate.policy.catalogs import Catalogs
 from rowgate.policy.rules import ScopePolicy
 from rowgate.protocol.answers import ServerIdentity
 from rowgate.supabase.project import trusted_issuer
-from rowgate.upstream.context import ContextIssuer, ContextKeys, context_key, ephemeral_key
+from rowgate.upstream.context import ContextIssuer, ContextKeys, ephemeral_key, published_key, signing_key
 from rowgate.upstream.forward import Forwarder
-from rowgate.upstream.leg import SessionLeg
+from rowgate.upstream.pooled import leg_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ async def gateway(
 
     Both listeners are open before the first key or list is fetched, so that `/readyz` can say what is missing."""
     async with AsyncExitStack() as stack:
-        keys = context_keys(config, emit)
+        keys = context_keys(config)
         session = await stack.enter_async_context(ClientSession(cookie_jar=DummyCookieJar(), trust_env=False))
         auth = authenticators(
             {name: trusted_issuer(config, server) for name, server in config.servers.items()},
@@ -63,7 +64,7 @@ async def gateway(
         stack.push_async_callback(auth.close)
         forwarder = Forwarder(
             config.plugins,
-            legs={name: SessionLeg(max_connections=plugin.max_connections) for name, plugin in config.plugins.items()},
+            legs={name: leg_to(plugin) for name, plugin in config.plugins.items()},
             context=ContextIssuer(
                 keys, issuer=config.gateway.public_url, lifetime=config.gateway.context.lifetime, clock=clock
             ),
@@ -79,11 +80,13 @@ async def gateway(
         public = Listener(door(config, auth, scopes, catalogs, forwarder, emit).handle, emit=emit)
         internal = internal_app(metrics, health, lambda: keys.jwks)
         public_at, internal_at = await listen(stack, config, public, internal)
+        for notice in security_notices(config):
+            emit(notice)
         emit(GatewayChanged("starting", f"listening on {public_at[0]}:{public_at[1]}"))
         await auth.fetch_keys()
         await catalogs.load()
-        refreshing = asyncio.create_task(catalogs.run())
-        stack.callback(refreshing.cancel)
+        for refreshing in (asyncio.create_task(auth.run()), asyncio.create_task(catalogs.run())):
+            stack.callback(refreshing.cancel)
         emit(GatewayChanged("serving", config.gateway.public_url))
         yield Listening(public_at, internal_at)
 
@@ -124,26 +127,12 @@ def door(
     )
 
 
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def context_keys(config: Config, emit: Emit) -> ContextKeys:
+def context_keys(config: Config) -> ContextKeys:
     settings = config.gateway.context
     if settings.signing_key is None:
-        emit(
-            SecurityNotice(
-                "context_key_ephemeral",
-                "No gateway.context.signing_key: this gateway can only run alone, and plugins must fetch its key anew "
-                "after each start.",
-            )
-        )
         return ContextKeys(ephemeral_key())
     return ContextKeys(
-        context_key(settings.signing_key.reveal()), [context_key(key.reveal()) for key in settings.previous_keys]
+        signing_key(settings.signing_key.reveal()), [published_key(key.reveal()) for key in settings.previous_keys]
     )
 
 

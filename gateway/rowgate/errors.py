@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from mcp_types import jsonrpc as rpc
 
+
 class GatewayError(Exception):
     """A refusal with a stable code.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -53,6 +54,8 @@ class Running:
     session: aiohttp.ClientSession
     log: Memory
     events: list[Event] = field(default_factory=list)
+    recorded: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a request was recorded."""
 
     @property
     def finished(self) -> list[RequestFinished]:
@@ -157,15 +160,19 @@ async def start(stack: AsyncExitStack, notes: Plugin, tokens: Issuer) -> Callabl
         observed = stack.enter_context(observers(config, LineWriter(log, interval=0)))
         events: list[Event] = []
 
+        recorded = asyncio.Event()
+
         def emit(event: Event) -> None:
             events.append(event)
             observed.emit(event)
+            if isinstance(event, RequestFinished):
+                recorded.set()
 
         session = await stack.enter_async_context(aiohttp.ClientSession())
         serving = gateway(config, emit=emit, metrics=observed.metrics, health=observed.health)
         listening = await stack.enter_async_context(serving)
         url = tree["gateway"]["public_url"]
-        return Running(Client(session, url + "/mcp"), tokens, notes, listening, url, session, log, events)
+        return Running(Client(session, url + "/mcp"), tokens, notes, listening, url, session, log, events, recorded)
 
     return run
 

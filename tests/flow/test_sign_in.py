@@ -209,6 +209,18 @@ async def test_bearer_mode_takes_a_users_own_session_and_advertises_no_sign_in(s
     assert (await running.client.send(None, method="GET", url=url)).status == 404
 
 
+async def test_a_token_bound_to_one_server_does_not_open_another(start: Any) -> None:
+    def second(tree: dict[str, Any]) -> None:
+        tree["servers"]["other"] = {**tree["servers"]["main"], "path": "/other"}
+
+    running = await start(second)
+    other = running.public_url + "/other"
+    for audience, here, there in ((other, 401, 200), (running.client.url, 200, 401)):
+        token = running.issuer.token(aud=["authenticated", audience])
+        assert (await running.client.send(PING, token=token, headers=mirrored(PING))).status == here
+        assert (await running.client.send(PING, token=token, headers=mirrored(PING), url=other)).status == there
+
+
 async def test_no_byte_of_a_token_is_ever_logged(running: Running) -> None:
     good = running.issuer.token()
     await running.client.call("echo", {"text": "x"}, token=good)

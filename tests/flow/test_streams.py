@@ -10,6 +10,7 @@ from aiohttp import web
 
 from flow.client import envelope, mirrored
 from flow.conftest import Running
+from flow.issuer import ALICE, BOB
 from flow.plugin import Received, event_stream
 from rowgate.observe.events import StreamChanged
 
@@ -154,8 +155,7 @@ async def leave(running: Running, message: dict[str, Any], headers: dict[str, st
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     await asyncio.wait_for(running.plugin.cancelled.wait(), 5)
-    while not running.finished:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(running.recorded.wait(), 5)
 
 
 async def test_a_client_that_leaves_stops_the_plugin_and_is_recorded(running: Running) -> None:
@@ -223,8 +223,6 @@ async def test_a_legacy_caller_of_a_tool_that_asks_back_is_told_which_version_ca
 
 
 async def test_two_callers_with_the_same_id_at_the_same_time_get_their_own_answers(running: Running) -> None:
-    from flow.issuer import ALICE, BOB
-
     async def who(subject: str) -> str:
         reply = await running.client.call("whoami", token=running.issuer.token(subject), id=7)
         return str(reply.text)

@@ -40,12 +40,16 @@ class Authenticator:
 
     def _judge(self, token: VerifiedToken) -> None:
         self._judge_role(token)
-        if self._audiences.isdisjoint(token.audiences):
+        if self._audiences.isdisjoint(token.audiences) or self._bound_elsewhere(token):
             raise refused("audience")
         if token.anonymous and not self._issuer.anonymous_users:
             raise refused("anonymous_user")
         if token.client_id is None and self._issuer.require_client:
             raise refused("client_missing")
+
+    def _bound_elsewhere(self, token: VerifiedToken) -> bool:
+        others = self._issuer.other_resources
+        return not others.isdisjoint(token.audiences) and self._issuer.resource not in token.audiences
 
     def _judge_role(self, token: VerifiedToken) -> None:
         if token.role in KEY_ROLES:
@@ -82,8 +86,12 @@ class Authenticators:
     sources: tuple[KeySource, ...]
 
     async def fetch_keys(self) -> None:
-        """Before the first request needs them. A source that fails is tried again by whoever does."""
+        """Before the first request needs them. A source that fails is tried again by `run` and by whoever does."""
         await asyncio.gather(*(source.refresh() for source in self.sources))
+
+    async def run(self) -> None:
+        """Until every source has given keys."""
+        await asyncio.gather(*(source.run() for source in self.sources))
 
     def issuers_without_keys(self) -> tuple[str, ...]:
         return tuple(source.issuer for source in self.sources if not source.available)

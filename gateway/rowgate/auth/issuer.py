@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from rowgate.config.values import is_loopback
 from rowgate.errors import ConfigurationError
 
 ALGORITHMS: Final = MappingProxyType(
@@ -38,6 +38,11 @@ class TrustedIssuer:
     algorithms: tuple[str, ...]
     audiences: tuple[str, ...]
     """A token for any of these is for this server."""
+    resource: str = ""
+    """The URL of this server, which a token bound to it names as an audience (RFC 8707)."""
+    other_resources: frozenset[str] = frozenset()
+    """Those of the gateway's other servers: a token bound to one of them does not open this one, whatever else it
+    names."""
     token_roles: tuple[str, ...] | None = None
     """Accepted values of the `role` claim; None when the issuer's tokens have none."""
     roles_claim: str = "app_metadata.roles"
@@ -71,15 +76,6 @@ class TrustedIssuer:
 def require_private_transport(url: str) -> None:
     """Raises ConfigurationError unless nobody on the way can change what the URL answers."""
     parts = urlsplit(url)
-    if parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))):
+    if parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))):
         return
     raise ConfigurationError("A key set must be fetched over https, or over http from loopback.")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

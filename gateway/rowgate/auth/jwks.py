@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -84,6 +84,11 @@ class KeySource:
         """Fetch now, together with whoever is fetching already. Says whether there are keys."""
         await asyncio.shield(self._fetching())
         return self.available
+
+    async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Try until there are keys. Nobody else would: a replica without keys is not ready, and gets no requests."""
+        while not self.available and not await self.refresh():
+            await sleep(self._retry)
 
     async def close(self) -> None:
         if self._flight is not None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rowgate.auth.principal import Principal
-from rowgate.errors import AuthenticationError, GatewayError, InsufficientScope, UnknownCapability, UpstreamError
+from rowgate.errors import (
+    AuthenticationError,
+    GatewayError,
+    HostNotAllowed,
+    InsufficientScope,
+    OriginNotAllowed,
+    UnknownCapability,
+    UpstreamError,
+)
 from rowgate.observe.events import Outcome, RequestFinished
 from rowgate.protocol.call import Call, Era
 
@@ -73,7 +81,7 @@ class Record:
 def outcome_of(error: GatewayError) -> Outcome:
     if isinstance(error, AuthenticationError):
         return "unauthenticated"
-    if isinstance(error, InsufficientScope | UnknownCapability):
+    if isinstance(error, InsufficientScope | UnknownCapability | HostNotAllowed | OriginNotAllowed):
         return "denied"
     if isinstance(error, UpstreamError):
         return "upstream_error"

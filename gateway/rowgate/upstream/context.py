@@ -15,15 +15,22 @@ from rowgate.errors import StartError
 from rowgate_plugin.contract import Actor, ContextSigner, check_key, public_jwks
 
 
-def context_key(text: str) -> Key:
-    """A private JWK, or a PEM file of an Ed25519 key."""
+def signing_key(text: str) -> Key:
+    """A private JWK, or a PEM file of an Ed25519 private key."""
+    key = published_key(text)
+    if not key.is_private:
+        raise StartError("gateway.context.signing_key is a public key.")
+    return key
+
+
+def published_key(text: str) -> Key:
+    """An earlier key: public, or private as it was used."""
     try:
         key: Key = import_key(json.loads(text)) if text.lstrip().startswith("{") else OKPKey.import_key(text)
         check_key(key)
-    except (JoseError, ValueError, TypeError) as error:
-        raise StartError("gateway.context.signing_key must be a JWK or PEM of an Ed25519 private key.") from error
-    if isinstance(key, OKPKey) and not key.is_private:
-        raise StartError("gateway.context.signing_key is a public key.")
+    except (JoseError, ValueError, TypeError):
+        # Not chained: the message of a parser may quote a key.
+        raise StartError("A key of gateway.context is not a JWK or PEM of an Ed25519 key.") from None
     return key
 
 

@@ -10,9 +10,10 @@ from mcp.shared.auth import ProtectedResourceMetadata
 from pydantic import AnyHttpUrl
 
 from rowgate.auth.metadata import documents, metadata_url, resource, resource_url
+from rowgate.config.defaults import is_supabase
 from rowgate.config.models import Config
 from rowgate.errors import ConfigurationError
-from rowgate.supabase.project import is_project_issuer, trusted_issuer
+from rowgate.supabase.project import trusted_issuer
 
 PROJECT = "https://project.supabase.co"
 CUSTOM = {"issuer": "https://id.example.com", "jwks_url": "https://id.example.com/jwks", "audience": ["notes"]}
@@ -147,7 +148,7 @@ def test_the_project_spelt_out_as_an_issuer_still_needs_the_role_of_users() -> N
     settings = config(
         own={"auth": {"mode": "oauth", "issuer": own}}, other={"auth": {"mode": "oauth", "issuer": CUSTOM}}
     )
-    assert is_project_issuer(settings, settings.servers["own"])
+    assert is_supabase(settings.servers["own"].auth, settings.supabase)
     assert trusted_issuer(settings, settings.servers["own"]).token_roles == ("authenticated",)
     assert trusted_issuer(settings, settings.servers["other"]).token_roles is None
 
