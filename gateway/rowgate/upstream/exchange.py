@@ -73,7 +73,11 @@ async def frames(reply: Reply, outgoing: Outgoing, *, timeout: float, max_bytes:
     _check_head(reply, outgoing)
     media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type == "application/json" and reply.status in _RPC_STATUSES:
-        data = await _whole(reply, timeout, max_bytes)
+        data = reply.received()
+        if data is None:
+            data = await _whole(reply, timeout, max_bytes)
+        elif len(data) > max_bytes:
+            raise PluginAnswerTooLarge(reason="too_large")
         final = _frame(data, outgoing)
         if not isinstance(final, Final):
             raise PluginProtocolError(reason="no_result")

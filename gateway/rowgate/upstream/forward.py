@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any
 
 from mcp_types import jsonrpc as rpc
@@ -45,10 +45,9 @@ class Forwarder:
         self._emit = emit
         self._monotonic = monotonic
 
-    @asynccontextmanager
-    async def forward(
+    def forward(
         self, call: Call, principal: Principal, target: Target, *, server: str, request_id: str, trace_id: str | None
-    ) -> AsyncIterator[AsyncIterator[Frame]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[Frame]]:
         """Send once; `tools/call` is never repeated. Leaving the context early cancels the call in the plugin."""
         headers = protocol_headers(call.method, None if call.method == "completion/complete" else target.inner)
         headers.extend(param_headers(call, target))
@@ -62,8 +61,7 @@ class Forwarder:
             request_id=request_id,
             trace_id=trace_id,
         )
-        async with self._exchange(outgoing) as answer:
-            yield answer
+        return self._exchange(outgoing)
 
     async def ask(
         self, plugin: str, method: str, params: Mapping[str, Any], principal: Principal | None = None
@@ -118,18 +116,18 @@ class Forwarder:
         status = 0
         code: str | None = None
         try:
-            async with AsyncExitStack() as stack:
-                post = self._legs[outgoing.plugin].post(
-                    plugin.url, outgoing.headers, outgoing.body, connect_timeout=plugin.connect_timeout
-                )
-                try:
-                    async with asyncio.timeout(plugin.timeout):
-                        reply = await stack.enter_async_context(post)
-                except TimeoutError:
-                    raise PluginTimeout(reason="timeout") from None
-                status = reply.status
+            try:
+                async with asyncio.timeout(plugin.timeout):
+                    reply = await self._legs[outgoing.plugin].post(outgoing.headers, outgoing.body)
+            except TimeoutError:
+                raise PluginTimeout(reason="timeout") from None
+            status = reply.status
+            try:
                 answer = frames(reply, outgoing, timeout=plugin.timeout, max_bytes=plugin.max_answer_bytes)
-                yield await stack.enter_async_context(aclosing(answer))
+                async with aclosing(answer):
+                    yield answer
+            finally:
+                reply.release()
         except GatewayError as error:
             code = error.code
             raise

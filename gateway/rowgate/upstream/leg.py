@@ -1,16 +1,21 @@
-"""The leg to the plugin: one HTTP exchange behind an interface small enough that a faster client can take its place."""
+"""The leg to the plugin: one HTTP exchange behind an interface small enough for two clients of different speed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 import aiohttp
 from yarl import URL
 
 from rowgate.errors import PluginDied, PluginTimeout, PluginUnreachable
+
+MAX_FIELD = 32 * 1024
+"""Bytes of one header line of an answer."""
+IDLE = 30.0
+"""Seconds that an unused connection is kept. Shorter than any plugin's own keep-alive (the plugin library keeps
+75 s), or a POST could meet a connection that is just being closed."""
 
 
 class Reply(Protocol):
@@ -20,17 +25,24 @@ class Reply(Protocol):
     def status(self) -> int: ...
     @property
     def headers(self) -> Mapping[str, str]: ...
+    def received(self) -> bytes | None:
+        """The whole body if it has come already and nothing of it was read, else None: most answers are short."""
+        ...
+
     def chunks(self) -> AsyncIterator[bytes]:
         """Bytes as they arrive. Raises PluginDied if the connection ends before the body does."""
         ...
 
+    def release(self) -> None:
+        """The exchange is over. If the body was not read to its end, the connection is closed: that is how a plugin
+        learns that nobody waits any more. Otherwise it may be used again."""
+        ...
+
 
 class Leg(Protocol):
-    def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, connect_timeout: float
-    ) -> AbstractAsyncContextManager[Reply]:
-        """Send once, never repeat, never follow a redirect, keep no cookie. Leaving the context before the body
-        ended closes the connection: that is how a plugin learns that nobody waits any more.
+    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+        """Send once, never repeat, never follow a redirect, keep no cookie. The reply must be released; a call that
+        is cancelled or raises has closed its connection itself.
 
         Raises PluginUnreachable before a byte was sent, PluginDied after."""
         ...
@@ -39,52 +51,31 @@ class Leg(Protocol):
 
 
 class SessionLeg:
-    """`Leg` over aiohttp's client."""
+    """`Leg` over aiohttp's client: for plugins behind TLS."""
 
-    def __init__(self, *, max_connections: int, idle: float = 30.0) -> None:
-        """`idle`: seconds that an unused connection is kept. Shorter than any plugin's own keep-alive (the plugin
-        library keeps 75 s), or a POST could meet a connection that is just being closed."""
+    def __init__(self, url: str, *, max_connections: int, connect_timeout: float, idle: float = IDLE) -> None:
+        self._url = URL(url, encoded=True)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=idle),
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout),
             auto_decompress=False,
             trust_env=False,
             skip_auto_headers=("User-Agent", "Accept-Encoding"),
-            max_line_size=32 * 1024,
-            max_field_size=32 * 1024,
+            max_line_size=MAX_FIELD,
+            max_field_size=MAX_FIELD,
         )
-        self._urls: dict[str, URL] = {}
 
-    @asynccontextmanager
-    async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, connect_timeout: float
-    ) -> AsyncIterator[Reply]:
-        target = self._urls.get(url) or self._urls.setdefault(url, URL(url, encoded=True))
+    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
         try:
-            response = await self._session.post(
-                target,
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout),
-            )
+            response = await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise PluginUnreachable(reason="connect") from None
         except aiohttp.ServerTimeoutError:
             raise PluginTimeout(reason="timeout") from None
         except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError):
             raise PluginDied(reason="died") from None
-        finished = False
-        try:
-            yield _SessionReply(response)
-            finished = response.content.at_eof()
-        finally:
-            # A finished exchange gives its connection back; any other must tell the plugin to stop.
-            if finished:
-                response.release()
-            else:
-                response.close()
+        return _SessionReply(response)
 
     async def close(self) -> None:
         await self._session.close()
@@ -104,9 +95,18 @@ class _SessionReply:
     def headers(self) -> Mapping[str, str]:
         return self._response.headers
 
+    def received(self) -> bytes | None:
+        return None
+
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError):
             raise PluginDied(reason="died") from None
+
+    def release(self) -> None:
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()

@@ -1,0 +1,174 @@
+"""The fast leg: kept-alive connections of our own, each over aiohttp's protocol and C parser.
+
+What aiohttp's session does beside that serves clients of the open web (cookies, redirects, proxies, tracing) and
+costs more than everything that the gateway itself does with a call; `bench/` has the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
+from yarl import URL
+
+from rowgate.config.models import Plugin
+from rowgate.errors import PluginDied, PluginUnreachable
+from rowgate.upstream.leg import IDLE, MAX_FIELD, Leg, Reply, SessionLeg
+
+_FAILURES = (aiohttp.ClientError, ConnectionError, HttpProcessingError)
+
+
+def leg_to(plugin: Plugin) -> Leg:
+    kind = PooledLeg if plugin.url.startswith("http://") else SessionLeg
+    return kind(plugin.url, max_connections=plugin.max_connections, connect_timeout=plugin.connect_timeout)
+
+
+class PooledLeg:
+    """`Leg` for plugins that are reached by http://."""
+
+    def __init__(self, url: str, *, max_connections: int, connect_timeout: float, idle: float = IDLE) -> None:
+        target = URL(url, encoded=True)
+        assert target.raw_host, "the configuration takes absolute URLs only"
+        assert target.port
+        self._address = (target.raw_host, target.port)
+        self._start = f"POST {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}\r\n"
+        self._connect_timeout = connect_timeout
+        self._kept_for = idle
+        self._slots = asyncio.Semaphore(max_connections)
+        self._idle: deque[_Connection] = deque()
+        self._busy: set[_Connection] = set()
+
+    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+        request = request_bytes(self._start, headers, body)
+        await self._slots.acquire()
+        try:
+            connection = self._kept()
+            if connection is None:
+                connection = await self._connect()
+        except BaseException:
+            self._slots.release()
+            raise
+        self._busy.add(connection)
+        try:
+            message, payload = await connection.ask(request)
+        except BaseException as error:
+            self.give_back(connection, finished=False)
+            if isinstance(error, _FAILURES):
+                raise PluginDied(reason="died") from None
+            raise
+        return _PooledReply(self, connection, message, payload)
+
+    def give_back(self, connection: _Connection, *, finished: bool) -> None:
+        self._busy.discard(connection)
+        self._slots.release()
+        if finished and connection.rest():
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    async def close(self) -> None:
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
+        self._idle.clear()
+
+    def _kept(self) -> _Connection | None:
+        """The connection that was used last, so that the others can grow old and go."""
+        oldest = asyncio.get_running_loop().time() - self._kept_for
+        while self._idle and (self._idle[0].resting_since < oldest or not self._idle[0].is_connected()):
+            self._idle.popleft().abort()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_connected():
+                return connection
+        return None
+
+    async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await loop.create_connection(lambda: _Connection(loop), *self._address)
+        except OSError:  # a TimeoutError is one
+            raise PluginUnreachable(reason="connect") from None
+        return connection
+
+
+class _Connection(ResponseHandler):
+    """One exchange at a time. Bytes that nobody asked for end the connection, so that no answer can be taken for
+    the answer to a later request."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._resting = True
+        self.resting_since = 0.0
+
+    async def ask(self, request: bytes) -> tuple[RawResponseMessage, StreamReader]:
+        if self.transport is None:
+            raise ConnectionResetError
+        self._resting = False
+        self.set_response_params(
+            read_until_eof=True, auto_decompress=False, max_line_size=MAX_FIELD, max_field_size=MAX_FIELD
+        )
+        self.transport.write(request)
+        while True:
+            message, payload = await self.read()
+            # RFC 9110 §15.2: any number of interim answers may come first; 101 is none, and nobody asked for it.
+            if message.code >= 200 or message.code == 101:
+                return message, payload
+
+    def rest(self) -> bool:
+        """Whether another request may follow: the answer ended, the request was taken, and neither side closes."""
+        transport = self.transport
+        if self.should_close or transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        self._resting = True
+        self.resting_since = self._loop.time()
+        return True
+
+    def data_received(self, data: bytes) -> None:
+        if self._resting:
+            self.abort()
+        else:
+            super().data_received(data)
+
+
+class _PooledReply:
+    __slots__ = ("_connection", "_leg", "_payload", "headers", "status")
+
+    def __init__(
+        self, leg: PooledLeg, connection: _Connection, message: RawResponseMessage, payload: StreamReader
+    ) -> None:
+        self._leg = leg
+        self._connection = connection
+        self._payload = payload
+        self.status = message.code
+        self.headers: Mapping[str, str] = message.headers
+
+    def received(self) -> bytes | None:
+        if self._payload.is_eof() and self._payload.exception() is None:
+            return self._payload.read_nowait()
+        return None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._payload.iter_any():
+                yield chunk
+        except _FAILURES:
+            raise PluginDied(reason="died") from None
+
+    def release(self) -> None:
+        self._leg.give_back(self._connection, finished=self._payload.is_eof() and self._payload.exception() is None)
+
+
+def request_bytes(start: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Head and body. `ValueError` for a field that would not stay one line: whoever could write a line break could
+    write a request of their own."""
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if not len(headers) == fields.count("\r") == fields.count("\n") or "\0" in fields:
+        raise ValueError("a header field holds a line break")
+    return f"{start}{fields}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
