@@ -75,8 +75,8 @@ def table(stacks: Path, microseconds: float) -> str:
         counts[part_of(stack)] += int(count)
     total = sum(counts.values())
     lines = ["| part | share | µs |", "| --- | ---: | ---: |"]
-    for part, count in counts.most_common():
-        lines.append(f"| {part} | {100 * count / total:.0f} % | {microseconds * count / total:.0f} |")
+    for part, samples in counts.most_common():
+        lines.append(f"| {part} | {100 * samples / total:.0f} % | {microseconds * samples / total:.0f} |")
     return "\n".join([*lines, f"| all, {total} samples | 100 % | {microseconds:.0f} |"])
 
 

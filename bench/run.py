@@ -1,6 +1,6 @@
 """rowgate beside nginx, an ordinary aiohttp gateway and FastMCP's proxy, in one interleaved run on one machine.
 
-    python bench/run.py [--quick] [--only NAME,…] [--json FILE]
+    python bench/run.py [--quick] [--only NAME,…] [--before DIRECTORY] [--json FILE]
 
 Everything listens on 127.0.0.1, and everything that is started is stopped. The figure to trust is CPU time for a
 request and its ratio within a round: a neighbour on the machine changes requests per second far more.
@@ -23,7 +23,7 @@ from typing import Any
 
 import uvloop
 from load import Probe, Sample, closed_loop
-from processes import Ticks, cpu_seconds, interpreter, placement, processor, resident_mib, start, ticks
+from processes import Ticks, cpu_seconds, interpreter, placement, processor, resident_mib, ticks
 from report import Round, Row, quantile, record, table, verdict
 from targets import FASTMCP, STARTERS, Scene, Target, install_fastmcp, nginx_binary
 
@@ -40,6 +40,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--samples", type=int, default=None, help="latency samples of each target")
     parser.add_argument("--only", default=",".join(STARTERS), help=f"of {', '.join(STARTERS)}")
+    parser.add_argument("--before", type=Path, default=None, help="another checkout of rowgate, measured as well")
     parser.add_argument("--json", type=Path, default=None, help="where the whole record goes")
     given = parser.parse_args()
     rounds, seconds, samples = (6, 0.6, 300) if given.quick else (16, 1.5, 1500)
@@ -86,11 +87,12 @@ async def one_round(target: Target, row: Row, given: argparse.Namespace) -> Roun
     )
 
 
-async def latency(targets: Sequence[Target], rows: Sequence[Row], samples: int, rate: float) -> None:
-    """One request at a time to targets in random order, the direct way among them: what is added, is a difference."""
-    probes = [Probe(target.port, target.messages) for target in targets]
-    found = [Sample() for _ in targets]
-    order = list(range(len(targets)))
+async def latency(pairs: Sequence[tuple[Target, Row]], samples: int, rate: float) -> None:
+    """One request at a time to targets in random order, the direct way first among them: what is added is a
+    difference within one run."""
+    probes = [Probe(target.port, target.messages) for target, _ in pairs]
+    found = [Sample() for _ in pairs]
+    order = list(range(len(pairs)))
     due = time.perf_counter()
     for _ in range(samples):
         random.shuffle(order)
@@ -98,7 +100,7 @@ async def latency(targets: Sequence[Target], rows: Sequence[Row], samples: int, 
             due = max(due + 1 / rate, time.perf_counter())
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             await probes[index].once(found[index])
-    for probe, row, sample in zip(probes, rows, found, strict=True):
+    for probe, (_, row), sample in zip(probes, pairs, found, strict=True):
         probe.close()
         collect(row, sample)
         row.latencies, row.direct = sample.latencies, found[0].latencies
@@ -137,18 +139,15 @@ async def measure(given: argparse.Namespace, directory: Path) -> tuple[list[Row]
         print("Only one core: load and proxy share it, and requests per second mean nothing.", file=sys.stderr)
     before = ticks()
     with Scene(directory, cores) as scene:
-        targets = await scene.start(chosen(given.only))
+        targets = await scene.start(chosen(given.only), given.before)
         rows = [Row(target.name) for target in targets]
         gc.disable()
         await throughput(targets, rows, given)
         pairs = list(zip(targets, rows, strict=True))
-        fast = [(target, row) for target, row in pairs if not target.slow]
         slow = [(target, row) for target, row in pairs if target.slow]
-        await latency(*zip(*fast, strict=True), given.samples, RATE)  # type: ignore[arg-type]
         if slow:
-            direct = rows[0].latencies
-            await latency(*zip(pairs[0], *slow, strict=True), max(20, given.samples // 10), RATE / 10)  # type: ignore[arg-type]
-            rows[0].latencies = direct
+            await latency([pairs[0], *slow], max(20, given.samples // 10), RATE / 10)
+        await latency([(target, row) for target, row in pairs if not target.slow], given.samples, RATE)
         for target, row in pairs:
             row.resident_mib = resident_mib(target.process.pid)
     return rows, circumstances(given, before)
@@ -161,10 +160,9 @@ def main() -> int:
     met, lines = verdict(rows)
     print(f"{known['machine']}\n{known['interpreter']}")
     print(", ".join(f"{name} {number}" for name, number in known["versions"].items()))
-    print(
-        f"{known['load']}; {given.connections} connections ({SLOW_CONNECTIONS} to FastMCP), {given.rounds} rounds of "
-    )
-    print(f"{given.seconds} s; load average {known['load_average']:.1f}, steal {known['steal_percent']} %\n")
+    print(f"{known['load']}; {given.connections} connections ({SLOW_CONNECTIONS} to FastMCP)")
+    print(f"{given.rounds} rounds of {given.seconds} s; ", end="")
+    print(f"load average {known['load_average']:.1f}, steal {known['steal_percent']} %\n")
     print(table(rows), "", *lines, sep="\n")
     if given.json:
         given.json.write_text(record(rows, known))

@@ -58,7 +58,7 @@ class Scene:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    async def start(self, names: Sequence[str]) -> list[Target]:
+    async def start(self, names: Sequence[str], before: Path | None = None) -> list[Target]:
         keys = self._directory / "jwks.json"
         keys.write_bytes(self._issuer.jwks)
         core = self._cores.load if self._cores else None
@@ -70,15 +70,23 @@ class Scene:
             target = STARTERS[name](self)
             await answering(target)
             targets.append(target)
+        if before:
+            targets.append(self.rowgate(before))
+            await answering(targets[-1])
         return targets
 
-    def rowgate(self) -> Target:
+    def rowgate(self, checkout: Path | None = None) -> Target:
+        """`checkout`: another copy of the sources, to measure a change against what was before."""
         port = free_port()
         key = OKPKey.generate_key("Ed25519", auto_kid=True)
-        config = self._directory / "rowgate.yaml"
+        name = "rowgate, before" if checkout else "rowgate"
+        config = self._directory / f"{name}.yaml"
         config.write_text(yaml.safe_dump(self._configuration(port), sort_keys=False))
         command = [sys.executable, "-m", "rowgate", "serve", str(config)]
-        return self._run("rowgate", port, command, env={"CONTEXT_KEY": json.dumps(key.as_dict(private=True))})
+        env = {"CONTEXT_KEY": json.dumps(key.as_dict(private=True))}
+        if checkout:
+            env["PYTHONPATH"] = f"{checkout / 'gateway'}:{checkout / 'plugins'}"
+        return self._run(name, port, command, env=env)
 
     def nginx(self) -> Target:
         port = free_port()
