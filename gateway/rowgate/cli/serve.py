@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -25,7 +27,8 @@ from rowgate.observe.observers import observers
 def serve(config_path: str, path: str | None) -> None:
     """Run the gateway with the configuration at PATH until SIGTERM or SIGINT.
 
-    Exits 0 after a drain, 3 when it could not start, 78 when the configuration is not valid."""
+    The signal begins the drain that `gateway.shutdown` describes; another one changes nothing. Exits 0 after it,
+    3 when the gateway could not start, 78 when the configuration is not valid."""
     file = path or config_path
     checked = check(Path(file), os.environ)
     for problem in checked.problems:
@@ -50,12 +53,27 @@ async def until_signalled(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     with observers(config) as observed:
-        async with gateway(config, emit=observed.emit, metrics=observed.metrics, health=observed.health):
-            await stop.wait()
-            # Readiness turns first, so that a load balancer stops sending before the socket closes.
-            observed.emit(GatewayChanged("draining"))
-            await asyncio.sleep(config.gateway.shutdown.delay)
+        async with AsyncExitStack() as stack:
+            serving = gateway(config, emit=observed.emit, metrics=observed.metrics, health=observed.health)
+            if await started(stack.enter_async_context(serving), stop):
+                await stop.wait()
+                # Readiness turns first, so that a load balancer stops sending before the socket closes.
+                observed.emit(GatewayChanged("draining"))
+                await asyncio.sleep(config.gateway.shutdown.delay)
         observed.emit(GatewayChanged("stopped"))
+
+
+async def started(start: Coroutine[None, None, object], stop: asyncio.Event) -> bool:
+    """A start waits for issuers and plugins; a signal does not wait for the start."""
+    starting, signalled = asyncio.create_task(start), asyncio.create_task(stop.wait())
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        signalled.cancel()
+        await starting
+        return True
+    starting.cancel()
+    await asyncio.wait((starting,))
+    return False
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

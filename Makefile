@@ -1,0 +1,34 @@
+# Each target sets up what it needs. PYTHON is the interpreter to build the virtual environment with (3.11 or later).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench docs lock clean
+
+demo: $(VENV)/installed          ## run the gateway with an embedded database, sign-in and example plugin
+	$(BIN)/rowgate demo
+
+test: $(VENV)/installed          ## run every test
+	$(BIN)/pytest
+
+check: $(VENV)/installed         ## lint, types, formatting
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+
+bench: $(VENV)/installed         ## measure beside nginx, an ordinary proxy and FastMCP (docs/explanation/performance.md)
+	$(BIN)/python bench/run.py
+
+docs: $(VENV)/installed          ## write the generated reference pages anew
+	$(BIN)/python docs/generate.py
+
+lock:                            ## resolve the dependencies anew; review the difference like code
+	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml -o requirements/runtime.txt
+	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml --extra demo --group dev -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) dist build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/installed: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
