@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -26,6 +27,11 @@ async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float)
     chunks: list[bytes] = []
     size = 0
     try:
+        if request.content.is_eof():  # it came with the head, as short ones do
+            body = request.content.read_nowait()
+            if len(body) > max_bytes:
+                raise BodyTooLarge
+            return body
         async with asyncio.timeout(timeout):
             async for chunk in request.content.iter_any():
                 size += len(chunk)
@@ -39,6 +45,7 @@ async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float)
     return b"".join(chunks)
 
 
+@lru_cache(maxsize=64)
 def _accepts_both(accept: str) -> bool:
     ranges = {part.partition(";")[0].strip().lower() for part in accept.split(",") if not _refuses(part)}
     if "*/*" in ranges:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal, Protocol
 
+import orjson
 import structlog
 
 from rowgate.observe.defect import LEFT_OUT, describe, quotes_input, type_name
@@ -307,9 +308,20 @@ def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-_encode = json.JSONEncoder(
-    separators=(",", ":"), check_circular=False, default=lambda value: f"<{type(value).__name__}>"
-).encode
+def _name_of_type(value: object) -> str:
+    return f"<{type(value).__name__}>"
+
+
+_escaped = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_name_of_type).encode
+
+
+def _encode(fields: Mapping[str, Any]) -> str:
+    try:
+        line = orjson.dumps(fields, default=_name_of_type).decode()
+    except TypeError:
+        return _escaped(fields)
+    # DEL, and much beyond ASCII, is obeyed by terminals: such lines are escaped.
+    return line if line.isascii() and line.isprintable() else _escaped(fields)
 
 
 def _json_line(logger: Any, method: str, event_dict: EventDict) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 MAX_DEPTH = 64
 
 
@@ -38,7 +40,10 @@ def loads(data: bytes) -> Any:
 
 def dumps(value: Any) -> bytes:
     """Compact UTF-8. Integers stay exact."""
-    return _ENCODER.encode(value).encode("utf-8")
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer beyond 64 bits, or what no encoder takes
+        return _ENCODER.encode(value).encode("utf-8")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

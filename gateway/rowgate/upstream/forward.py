@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,7 +13,7 @@ from multidict import CIMultiDict
 
 from rowgate.auth.principal import Principal
 from rowgate.config.models import Plugin
-from rowgate.errors import GatewayError, MethodNotFound, PluginProtocolError, PluginTimeout
+from rowgate.errors import GatewayError, MethodNotFound, PluginProtocolError
 from rowgate.observe.events import Emit, UpstreamFinished
 from rowgate.policy.catalog import Target
 from rowgate.protocol import ijson
@@ -116,11 +115,8 @@ class Forwarder:
         status = 0
         code: str | None = None
         try:
-            try:
-                async with asyncio.timeout(plugin.timeout):
-                    reply = await self._legs[outgoing.plugin].post(outgoing.headers, outgoing.body)
-            except TimeoutError:
-                raise PluginTimeout(reason="timeout") from None
+            leg = self._legs[outgoing.plugin]
+            reply = await leg.post(outgoing.headers, outgoing.body, timeout=plugin.timeout)
             status = reply.status
             try:
                 answer = frames(reply, outgoing, timeout=plugin.timeout, max_bytes=plugin.max_answer_bytes)

@@ -40,11 +40,12 @@ class Reply(Protocol):
 
 
 class Leg(Protocol):
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         """Send once, never repeat, never follow a redirect, keep no cookie. The reply must be released; a call that
         is cancelled or raises has closed its connection itself.
 
-        Raises PluginUnreachable before a byte was sent, PluginDied after."""
+        `timeout`: seconds until the head of the answer must be there, waiting for a free connection included.
+        Raises PluginUnreachable before a byte was sent, PluginDied or PluginTimeout after."""
         ...
 
     async def close(self) -> None: ...
@@ -66,12 +67,13 @@ class SessionLeg:
             max_field_size=MAX_FIELD,
         )
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         try:
-            response = await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
+            async with asyncio.timeout(timeout):
+                response = await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise PluginUnreachable(reason="connect") from None
-        except aiohttp.ServerTimeoutError:
+        except TimeoutError:
             raise PluginTimeout(reason="timeout") from None
         except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError):
             raise PluginDied(reason="died") from None

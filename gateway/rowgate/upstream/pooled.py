@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from contextlib import nullcontext
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -18,7 +19,7 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from rowgate.config.models import Plugin
-from rowgate.errors import PluginDied, PluginUnreachable
+from rowgate.errors import PluginDied, PluginTimeout, PluginUnreachable
 from rowgate.upstream.leg import IDLE, MAX_FIELD, Leg, Reply, SessionLeg
 
 _FAILURES = (aiohttp.ClientError, ConnectionError, HttpProcessingError)
@@ -44,24 +45,21 @@ class PooledLeg:
         self._idle: deque[_Connection] = deque()
         self._busy: set[_Connection] = set()
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         request = request_bytes(self._start, headers, body)
-        await self._slots.acquire()
+        deadline = asyncio.get_running_loop().time() + timeout
+        connection = await self._taken(deadline)
+        answered = False
         try:
-            connection = self._kept()
-            if connection is None:
-                connection = await self._connect()
-        except BaseException:
-            self._slots.release()
-            raise
-        self._busy.add(connection)
-        try:
-            message, payload = await connection.ask(request)
-        except BaseException as error:
-            self.give_back(connection, finished=False)
-            if isinstance(error, _FAILURES):
-                raise PluginDied(reason="died") from None
-            raise
+            message, payload = await connection.ask(request, deadline)
+            answered = True
+        except TimeoutError:
+            raise PluginTimeout(reason="timeout") from None
+        except _FAILURES:
+            raise PluginDied(reason="died") from None
+        finally:
+            if not answered:
+                self.give_back(connection, finished=False)
         return _PooledReply(self, connection, message, payload)
 
     def give_back(self, connection: _Connection, *, finished: bool) -> None:
@@ -77,6 +75,23 @@ class PooledLeg:
             connection.abort()
         self._idle.clear()
 
+    async def _taken(self, deadline: float) -> _Connection:
+        try:
+            # A timeout costs as much as the rest of this, so there is none where nobody waits.
+            async with asyncio.timeout_at(deadline) if self._slots.locked() else nullcontext():
+                await self._slots.acquire()
+        except TimeoutError:
+            raise PluginTimeout(reason="timeout") from None
+        try:
+            connection = self._kept()
+            if connection is None:
+                connection = await self._connect(deadline)
+        except BaseException:
+            self._slots.release()
+            raise
+        self._busy.add(connection)
+        return connection
+
     def _kept(self) -> _Connection | None:
         """The connection that was used last, so that the others can grow old and go."""
         oldest = asyncio.get_running_loop().time() - self._kept_for
@@ -88,10 +103,10 @@ class PooledLeg:
                 return connection
         return None
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self, deadline: float) -> _Connection:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._connect_timeout):
+            async with asyncio.timeout_at(min(deadline, loop.time() + self._connect_timeout)):
                 _, connection = await loop.create_connection(lambda: _Connection(loop), *self._address)
         except OSError:  # a TimeoutError is one
             raise PluginUnreachable(reason="connect") from None
@@ -107,7 +122,8 @@ class _Connection(ResponseHandler):
         self._resting = True
         self.resting_since = 0.0
 
-    async def ask(self, request: bytes) -> tuple[RawResponseMessage, StreamReader]:
+    async def ask(self, request: bytes, deadline: float) -> tuple[RawResponseMessage, StreamReader]:
+        """The head of the answer and its body as it comes; `TimeoutError` at the deadline."""
         if self.transport is None:
             raise ConnectionResetError
         self._resting = False
@@ -115,11 +131,15 @@ class _Connection(ResponseHandler):
             read_until_eof=True, auto_decompress=False, max_line_size=MAX_FIELD, max_field_size=MAX_FIELD
         )
         self.transport.write(request)
-        while True:
-            message, payload = await self.read()
-            # RFC 9110 §15.2: any number of interim answers may come first; 101 is none, and nobody asked for it.
-            if message.code >= 200 or message.code == 101:
-                return message, payload
+        late = self._loop.call_at(deadline, self.set_exception, TimeoutError())
+        try:
+            while True:
+                message, payload = await self.read()
+                # RFC 9110 §15.2: any number of interim answers may come first; 101 is none, and nobody asked for it.
+                if message.code >= 200 or message.code == 101:
+                    return message, payload
+        finally:
+            late.cancel()
 
     def rest(self) -> bool:
         """Whether another request may follow: the answer ended, the request was taken, and neither side closes."""
