@@ -1,0 +1,1 @@
+"""Writes the generated half of the pages in `docs/reference`: `make docs`."""

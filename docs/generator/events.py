@@ -1,0 +1,70 @@
+"""`logs.md`: every line of log and audit, as the subscribers write it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from generator import samples
+from rowgate.observe.events import (
+    CapabilityQuarantined,
+    CatalogLoaded,
+    Defect,
+    Event,
+    GatewayChanged,
+    KeysRefreshed,
+    RequestFinished,
+    RequestMalformed,
+    ResultTruncated,
+    SecurityNotice,
+    UpstreamFinished,
+)
+
+MEANINGS: dict[type[Event], str] = {
+    RequestFinished: "One HTTP request on the public listener, whatever became of it. A warning when the status is 500 "
+    "or more.",
+    RequestMalformed: "Bytes that are no HTTP request; nothing of them is quoted.",
+    KeysRefreshed: "An issuer's keys were fetched. A warning when that failed or there were none.",
+    CatalogLoaded: "A plugin's lists were asked for. Info when they changed, debug when not, a warning when a list "
+    "could not be had.",
+    CapabilityQuarantined: "A capability that is declared and not served, or served with assumed hints. The same "
+    "finding within an hour is a debug line.",
+    UpstreamFinished: "One exchange with a plugin; `status` 0 means that no answer came.",
+    ResultTruncated: "A tool result was cut to `plugins.*.result_limit`.",
+    GatewayChanged: "The process is `starting`, `serving`, `draining` or `stopped`.",
+    SecurityNotice: "A setting that an operator should know about, at each start.",
+    Defect: "An exception that nobody expected, with its traceback and without its local variables.",
+}
+
+
+def body() -> str:
+    parts = []
+    for kind, meaning in MEANINGS.items():
+        written = [line for event in samples.EVENTS if isinstance(event, kind) for line in _log(event)]
+        parts.append(f"### {_read(written[0])['event']}\n\n{meaning}\n\n{_example(written)}")
+    audited = [line for event in samples.EVENTS for line in samples.lines(event) if _read(line).get("stream")]
+    parts.append(f"## The audit stream\n\n{_AUDIT}\n\n{_example(audited)}")
+    return "## The log\n\n" + "\n\n".join(parts)
+
+
+_AUDIT = """One line for each MCP request on a server, refusals included, whatever `gateway.log.level` says. Its
+`event` is `mcp_request` and its `stream` is `audit`; it has no status and no duration, and `outcome` is one of
+`success`, `denied`, `error` and `cancelled`."""
+
+
+def fields() -> set[str]:
+    """Every field of every line."""
+    return {name for event in samples.EVENTS for line in samples.lines(event) for name in _read(line)}
+
+
+def _log(event: Event) -> list[str]:
+    return [line for line in samples.lines(event) if "stream" not in _read(line)]
+
+
+def _example(lines: list[str]) -> str:
+    return "\n".join(["```json", *lines, "```"])
+
+
+def _read(line: str) -> dict[str, Any]:
+    members: dict[str, Any] = json.loads(line)
+    return members

@@ -1,0 +1,131 @@
+"""One of each event, so that metrics and log lines are shown as the code writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rowgate.config.load import check_text
+from rowgate.config.models import Config, Log
+from rowgate.errors import CredentialsMissing, MalformedRequest, PluginTimeout
+from rowgate.observe.audit import audit_subscriber
+from rowgate.observe.events import (
+    CapabilityQuarantined,
+    CatalogLoaded,
+    Defect,
+    Event,
+    GatewayChanged,
+    KeysRefreshed,
+    RequestFinished,
+    RequestMalformed,
+    ResultTruncated,
+    SecurityNotice,
+    StreamChanged,
+    TokenLookup,
+    UpstreamFinished,
+)
+from rowgate.observe.lines import LineWriter
+from rowgate.observe.log import log_subscriber
+from rowgate.observe.metrics import Metrics
+from rowgate.observe.notices import security_notices
+
+CALLED = RequestFinished(
+    request_id="5f0c9d0e6a1b4c7f8e2d3a4b5c6d7e8f",
+    route="mcp",
+    http_method="POST",
+    status=200,
+    outcome="ok",
+    duration=0.0421,
+    address="203.0.113.7",
+    server="main",
+    method="tools/call",
+    name="search_notes",
+    capability="search_notes",
+    plugin="notes",
+    era="modern",
+    version="2026-07-28",
+    kind="user",
+    subject="a11ce000-0000-4000-8000-000000000001",
+    client_id="0d9f3a52-6c1e-4d5b-9a70-2f8f6f1f7c11",
+    actor="agent-7",
+    streamed=True,
+    trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
+)
+REFUSED = RequestFinished(
+    request_id="0c1d2e3f405162738495a6b7c8d9eafb",
+    route="mcp",
+    http_method="POST",
+    status=CredentialsMissing.status,
+    outcome="unauthenticated",
+    duration=0.0006,
+    address="203.0.113.7",
+    server="main",
+    code=CredentialsMissing.code,
+    reason="missing",
+)
+EVENTS: tuple[Event, ...] = (
+    CALLED,
+    REFUSED,
+    RequestMalformed(MalformedRequest.code, "203.0.113.7"),
+    TokenLookup(hit=True),
+    KeysRefreshed("https://acme.supabase.co/auth/v1", "ok", keys=2),
+    CatalogLoaded("notes", "ok", capabilities=7),
+    CapabilityQuarantined("notes", "draft_note", "no_hints", "server main: it needs a title and hints"),
+    UpstreamFinished("notes", "tools/call", 0, 30.0, PluginTimeout.code),
+    ResultTruncated("main", "search_notes", 212_004),
+    StreamChanged("main", 1),
+    GatewayChanged("serving", "https://mcp.example.com"),
+    SecurityNotice("context_key_ephemeral", "gateway.context.signing_key is not set."),
+    Defect("request", RuntimeError("what nobody expected"), CALLED.request_id),
+)
+
+_RISKY = """
+version: 1
+gateway: {public_url: "https://mcp.example.com"}
+supabase: {url: "https://acme.supabase.co"}
+plugins: {notes: {url: "http://notes:9000/mcp", credential: user_token}}
+servers: {main: {path: /mcp, auth: {mode: oauth}, capabilities: [{from: notes, tools: [get_note]}]}}
+"""
+
+
+def risky() -> Config:
+    """A configuration that every security notice is about."""
+    config = check_text(_RISKY, {}, Path()).config
+    assert config is not None, "the sample is valid"
+    return config
+
+
+def notices() -> dict[str, str]:
+    """Each reason with what the gateway says of it."""
+    return {notice.reason: notice.detail for notice in security_notices(risky())}
+
+
+def metrics() -> Metrics:
+    """Metrics in which every family has a series."""
+    counted = Metrics("0.1.0", clock=_clock)
+    for event in EVENTS:
+        counted.emit(event)
+    counted.lines_lost(1)
+    return counted
+
+
+def lines(event: Event) -> list[str]:
+    """The lines of log and audit that an event becomes, at level debug."""
+    written = _Lines()
+    writer = LineWriter(written, interval=0)
+    for subscriber in (log_subscriber, audit_subscriber):
+        subscriber(Log(level="debug"), writer, clock=_clock)(event)
+    return [line for line in bytes(written.data).decode().splitlines() if json.loads(line)]
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: memoryview, /) -> int:
+        self.data += data
+        return len(data)
+
+
+def _clock() -> float:
+    return 1_798_800_000.25
