@@ -52,6 +52,14 @@ def test_every_metric_is_in_the_reference() -> None:
         assert {family.name, f"{family.name}_total"} & named, family.name
 
 
+def test_every_metric_that_a_query_names_exists() -> None:
+    known = {sample.name for family in metrics.families() for sample in family.samples}
+    queries = [block.text for document in documents() for block in document.blocks if block.language == "promql"]
+    named = {name for query in queries for name in re.findall(r"rowgate_\w+", query)}
+    assert named
+    assert named <= known
+
+
 def test_every_event_is_logged_and_described_or_only_counted() -> None:
     assert {type(event) for event in samples.EVENTS} == set(get_args(Event)), "an event without a sample"
     logged = {type(event) for event in samples.EVENTS if samples.lines(event)}
