@@ -12,7 +12,7 @@ import pytest
 from databases import SupabaseProject
 from flow.client import Client, envelope, mirrored
 from rls.chain import Chain
-from rls.person import ERAS, Person, Wire, get, search
+from rls.person import ERAS, OPERATIONS, Person, Wire, get
 from rls.wiretap import Recorded
 from rowgate_plugin.contract import CONTEXT_HEADER
 
@@ -86,7 +86,7 @@ async def test_a_token_that_supabase_refuses_is_challenged_for(
     chained: Chain, wire: To, team_notes_project: SupabaseProject, alice: Person, era: str
 ) -> None:
     ended = expired(team_notes_project, alice)
-    for operation in (search, get):
+    for operation in OPERATIONS:
         reply = await operation(Wire(wire(alice).client, chained.tolerant, era, ended), alice)
         assert reply.status == 401
         challenge = reply.headers["WWW-Authenticate"]
