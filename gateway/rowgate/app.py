@@ -22,15 +22,17 @@ from rowgate.config.values import is_loopback
 from rowgate.door import Door, Routes
 from rowgate.edge.listener import Listener
 from rowgate.edge.origin import OriginPolicy
+from rowgate.endpoint import Endpoint
 from rowgate.errors import StartError
 from rowgate.observe.events import Emit, GatewayChanged
 from rowgate.observe.health import Health, internal_app
 from rowgate.observe.metrics import Metrics
 from rowgate.observe.notices import security_notices
-from rowgate.pipeline import Endpoint, Pipeline
+from rowgate.pipeline import Pipeline
 from rowgate.policy.catalogs import Catalogs
 from rowgate.policy.rules import ScopePolicy
 from rowgate.protocol.answers import ServerIdentity
+from rowgate.relay import Relay
 from rowgate.supabase.project import trusted_issuer
 from rowgate.upstream.context import ContextIssuer, ContextKeys, ephemeral_key, published_key, signing_key
 from rowgate.upstream.forward import Forwarder
@@ -77,7 +79,8 @@ async def gateway(
         }
         catalogs = Catalogs(servers=config.servers, plugins=config.plugins, scopes=scopes, ask=forwarder.ask, emit=emit)
         stack.push_async_callback(catalogs.close)
-        public = Listener(door(config, auth, scopes, catalogs, forwarder, emit).handle, emit=emit)
+        handle = door(config, auth, scopes, catalogs, forwarder, emit).handle
+        public = Listener(handle, emit=emit, patience=config.gateway.request.timeout)
         internal = internal_app(metrics, health, lambda: keys.jwks)
         public_at, internal_at = await listen(stack, config, public, internal)
         for notice in security_notices(config):
@@ -113,7 +116,9 @@ def door(
     return Door(
         routes=Routes(endpoints, documents(config)),
         pipeline=Pipeline(
-            limits=config.gateway.request, plugins=config.plugins, catalogs=catalogs, forwarder=forwarder, emit=emit
+            limits=config.gateway.request,
+            catalogs=catalogs,
+            relay=Relay(forwarder, config.plugins, deadline=config.gateway.request.timeout, emit=emit),
         ),
         origin=OriginPolicy(
             config.gateway.public_url,

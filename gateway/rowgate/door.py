@@ -17,6 +17,7 @@ from rowgate.auth.challenge import challenge_for
 from rowgate.auth.metadata import HEADERS, PREFLIGHT_HEADERS, Document
 from rowgate.edge.forwarded import IPNetwork, client_address, request_id
 from rowgate.edge.origin import OriginPolicy
+from rowgate.endpoint import Endpoint
 from rowgate.errors import (
     AuthenticationError,
     GatewayError,
@@ -28,7 +29,7 @@ from rowgate.errors import (
 from rowgate.observe.events import Defect, Emit, StreamChanged
 from rowgate.observe.record import Record
 from rowgate.pages import connect_page
-from rowgate.pipeline import Endpoint, Pipeline
+from rowgate.pipeline import Pipeline
 from rowgate.protocol.render import PROBLEM, error_message, error_status, problem
 from rowgate.protocol.stream import Answer
 

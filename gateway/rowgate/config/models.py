@@ -53,7 +53,8 @@ class Request(Section):
         2**20, description="Largest request body that is read; a larger one is answered 413."
     )
     timeout: Annotated[Duration, seconds(1, 3600)] = Field(
-        60.0, description="Longest time for one buffered answer, whatever the plugin's own timeout says."
+        60.0,
+        description="End of any call, streamed or not, however busy it is; also how long a request body may take to arrive.",
     )
 
 

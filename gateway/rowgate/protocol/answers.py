@@ -10,12 +10,11 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from rowgate import __version__
+from rowgate.auth.principal import Principal
 from rowgate.errors import InvalidParams
-from rowgate.protocol.call import Call
+from rowgate.policy.catalog import Catalog
+from rowgate.protocol.call import LIST_METHODS, Call
 from rowgate.protocol.message import LEGACY_VERSIONS
-
-NO_EFFECT = frozenset({"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Legacy requests that are answered `{}`. None but `ping` is advertised: nothing is remembered between requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,18 @@ def discover(server: ServerIdentity, offered: Iterable[str], ttl_ms: int) -> dic
         },
         ttl_ms,
     )
+
+
+def own_result(call: Call, caller: Principal, catalog: Catalog, server: ServerIdentity, ttl_ms: int) -> dict[str, Any]:
+    """Lists and capabilities are the caller's own."""
+    if call.method == "initialize":
+        return initialize(call, server, catalog.offered(caller))
+    if call.method == "server/discover":
+        return discover(server, catalog.offered(caller), ttl_ms)
+    if member := LIST_METHODS.get(call.method):
+        return cacheable({member: catalog.list(call.method, caller)}, ttl_ms)
+    # ping, and the legacy requests that nothing could remember: logging/setLevel, resources/subscribe, unsubscribe.
+    return {}
 
 
 def cacheable(result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +20,9 @@ LIST_METHODS: dict[str, str] = {
 """Method to the member of its result that holds the items."""
 
 FORWARDED_METHODS = frozenset(NAME_BEARING_METHODS) | {"completion/complete"}
+
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,11 @@ class Call:
         else:
             name = self.params.get(NAME_BEARING_METHODS.get(self.method, ""))
         return name if isinstance(name, str) else None
+
+    @property
+    def trace_id(self) -> str | None:
+        """W3C trace context, which MCP carries in `_meta` (SEP-414)."""
+        meta = self.params.get("_meta")
+        parent = meta.get("traceparent") if isinstance(meta, dict) else None
+        match = _TRACEPARENT.fullmatch(parent) if isinstance(parent, str) else None
+        return match[1] if match else None

@@ -1,0 +1,21 @@
+"""One server of the configuration, with what was built for it at start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowgate.auth.authenticator import Authenticator
+from rowgate.auth.metadata import Resource
+from rowgate.config.models import Server
+from rowgate.policy.rules import ScopePolicy
+from rowgate.protocol.answers import ServerIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    config: Server
+    identity: ServerIdentity
+    resource: Resource
+    authenticator: Authenticator
+    scopes: ScopePolicy

@@ -1,0 +1,98 @@
+"""From a judged call to the plugin's answer at the client: notifications as they come, then one result, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from rowgate.auth.principal import Principal
+from rowgate.config.models import Plugin
+from rowgate.endpoint import Endpoint
+from rowgate.errors import PluginDied, PluginTimeout
+from rowgate.observe.events import Emit, ResultTruncated, StreamChanged
+from rowgate.observe.record import Record
+from rowgate.policy.catalog import Target
+from rowgate.protocol.call import Call
+from rowgate.protocol.render import plugin_error_message, result_message
+from rowgate.protocol.stream import Answer
+from rowgate.upstream.exchange import Final, Frame, KeepAlive
+from rowgate.upstream.forward import Forwarder
+from rowgate.upstream.results import bound_result
+
+
+class Relay:
+    def __init__(self, forwarder: Forwarder, plugins: Mapping[str, Plugin], *, deadline: float, emit: Emit) -> None:
+        """`deadline`: seconds after which any call ends, however busy it is."""
+        self._forwarder = forwarder
+        self._plugins = plugins
+        self._deadline = deadline
+        self._emit = emit
+
+    async def send(
+        self, call: Call, caller: Principal, target: Target, endpoint: Endpoint, record: Record, answer: Answer
+    ) -> web.StreamResponse:
+        sent = self._forwarder.forward(
+            call,
+            caller,
+            target,
+            server=endpoint.name,
+            request_id=record.request_id,
+            trace_id=record.trace_id,
+        )
+        try:
+            async with asyncio.timeout(self._deadline), sent as frames:
+                final = await self._relay(frames, call, endpoint, record, answer)
+        except TimeoutError:
+            raise PluginTimeout(reason="deadline") from None
+        return await self._finish(final, call, target, endpoint, record, answer)
+
+    async def _relay(
+        self, frames: AsyncIterator[Frame], call: Call, endpoint: Endpoint, record: Record, answer: Answer
+    ) -> Final:
+        """Pass on what comes before the result; the first of it turns the answer into a stream."""
+        async for frame in frames:
+            if isinstance(frame, Final):
+                return frame
+            if not record.streamed:
+                record.streamed = True
+                self._emit(StreamChanged(endpoint.name, 1))
+            if isinstance(frame, KeepAlive):
+                await answer.keep_alive()
+            elif relayed(frame.message, call):
+                await answer.notify(frame.message)
+        raise PluginDied(reason="died")
+
+    async def _finish(
+        self, final: Final, call: Call, target: Target, endpoint: Endpoint, record: Record, answer: Answer
+    ) -> web.StreamResponse:
+        if final.result is None:
+            assert final.error is not None, "a final frame has a result or an error"
+            record.outcome = "protocol_error"
+            status, message = plugin_error_message(call, final.error)
+            return await answer.finish(message, status)
+        result = final.result
+        limit = self._plugins[target.plugin].result_limit
+        if call.kind == "call" and limit and final.size > limit and (size := bound_result(result, limit)):
+            self._emit(ResultTruncated(endpoint.name, target.capability.name, size))
+        if result.get("resultType") == "input_required":
+            record.outcome = "input_required"
+        elif result.get("isError") is True:
+            record.outcome = "tool_error"
+        return await answer.finish(result_message(call, result, endpoint.identity, target.capability.definition))
+
+
+def relayed(message: Mapping[str, Any], call: Call) -> bool:
+    """Only what belongs to this request may travel on its stream (MCP 2026-07-28, transports)."""
+    params = message.get("params")
+    if message["method"] == "notifications/message":
+        return True
+    asked = call.params.get("_meta", {}).get("progressToken") if isinstance(call.params.get("_meta"), dict) else None
+    return (
+        message["method"] == "notifications/progress"
+        and asked is not None
+        and isinstance(params, dict)
+        and params.get("progressToken") == asked
+    )
