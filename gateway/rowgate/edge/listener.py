@@ -6,6 +6,7 @@ would be paid for on every request and decide nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,10 @@ MAX_HEADERS = 128
 KEEP_ALIVE = 75.0
 """Seconds an idle connection of a client is kept: longer than load balancers keep theirs (60 s), or a request could
 meet a connection that is just being closed."""
+PATIENCE = 60.0
+"""Seconds for which a client may take nothing of its answer."""
+CUT = 1.0
+"""Seconds that a cancelled handler has to release what it holds."""
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -31,7 +36,8 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Listener(web.Server):
     """`handler_cancellation`: a client that goes away cancels the handler, and with it the plugin's call."""
 
-    def __init__(self, handle: Handle, *, emit: Emit) -> None:
+    def __init__(self, handle: Handle, *, emit: Emit, patience: float = PATIENCE) -> None:
+        """`patience`: seconds for which a client may take nothing of its answer before the connection is dropped."""
         super().__init__(
             handle,
             handler_cancellation=True,
@@ -46,17 +52,58 @@ class Listener(web.Server):
             lingering_time=1.0,
         )
         self._emit = emit
+        self._patience = patience
 
     def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, emit=self._emit, **self._kwargs)
+        return _Connection(self, loop=self._loop, emit=self._emit, patience=self._patience, **self._kwargs)
 
 
 class _Connection(RequestHandler):
-    __slots__ = ("_emit",)
+    __slots__ = ("_emit", "_patience", "_stall")
 
-    def __init__(self, manager: web.Server, *, emit: Emit, **settings: object) -> None:
+    def __init__(self, manager: web.Server, *, emit: Emit, patience: float, **settings: object) -> None:
         super().__init__(manager, **settings)  # type: ignore[arg-type]
         self._emit = emit
+        self._patience = patience
+        self._stall: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """aiohttp then waits for the client, however long: an answer that nobody reads would stay for ever."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.transport is not None:
+            waiting = self.transport.get_write_buffer_size()
+            self._stall = self._loop.call_later(self._patience, self._judge, waiting)
+
+    def _unwatch(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _judge(self, waiting: int) -> None:
+        if self.transport is not None and self.transport.get_write_buffer_size() >= waiting:
+            self.transport.abort()
+        else:
+            self._watch()
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """aiohttp would wait `timeout` seconds once more before it cancels a handler that did not end in the first,
+        and for ever if that is 0."""
+        running = self._task_handler
+        if self._request_in_progress and running is not None:
+            await asyncio.wait((running,), timeout=timeout)
+            running.cancel()
+        await super().shutdown(CUT)
 
     def handle_error(
         self,
