@@ -70,6 +70,15 @@ class PooledLeg:
         else:
             connection.abort()
 
+    @property
+    def idle_connections(self) -> int:
+        return sum(connection.is_connected() for connection in self._idle)
+
+    @property
+    def paused_connections(self) -> int:
+        """Connections on which the plugin sends faster than the answer is read."""
+        return sum(connection.paused for connection in self._busy)
+
     async def close(self) -> None:
         for connection in (*self._idle, *self._busy):
             connection.abort()
@@ -141,14 +150,28 @@ class _Connection(ResponseHandler):
         finally:
             late.cancel()
 
+    @property
+    def paused(self) -> bool:
+        return self._reading_paused
+
     def rest(self) -> bool:
         """Whether another request may follow: the answer ended, the request was taken, and neither side closes."""
         transport = self.transport
         if self.should_close or transport is None or transport.is_closing() or transport.get_write_buffer_size():
             return False
+        if self._another_began():
+            return False
         self._resting = True
         self.resting_since = self._loop.time()
         return True
+
+    def _another_began(self) -> bool:
+        """Whether bytes of one more answer came with the last. The parser holds them, and says so only at its end."""
+        parser, self._parser = self._parser, None
+        try:
+            return parser is None or parser.feed_eof() is not None
+        except Exception:  # what it raises depends on how far the answer came
+            return True
 
     def data_received(self, data: bytes) -> None:
         if self._resting:
