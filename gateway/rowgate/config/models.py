@@ -134,6 +134,12 @@ class Supabase(Section):
         default_factory=lambda data: data["issuer"].rstrip("/") + "/.well-known/jwks.json",
         description="Where the project publishes its public keys; by default issuer with /.well-known/jwks.json.",
     )
+    publishable_key: Secret | None = Field(
+        None, description="The project's publishable (or anon) key, for questions that the gateway asks as a user."
+    )
+    secret_key: Secret | None = Field(
+        None, description="The project's secret key, only for functions that nobody but the gateway may call."
+    )
 
 
 # --- plugins -----------------------------------------------------------------------------------------------
