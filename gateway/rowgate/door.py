@@ -33,6 +33,9 @@ from rowgate.pipeline import Pipeline
 from rowgate.protocol.render import PROBLEM, error_message, error_status, problem
 from rowgate.protocol.stream import Answer
 
+SERVER = "rowgate"
+"""Instead of aiohttp's, which names the versions of itself and of Python."""
+
 
 @dataclass(frozen=True, slots=True)
 class Routes:
@@ -95,7 +98,7 @@ class Door:
             http_method=request.method,
             address=client_address(request.remote, request.headers, self._trusted),
             started=self._monotonic(),
-            headers={"X-Request-Id": identifier},
+            headers={"Server": SERVER, "X-Request-Id": identifier},
         )
 
     async def _dispatch(self, request: web.BaseRequest, record: Record, answer: Answer) -> web.StreamResponse:

@@ -144,7 +144,7 @@ class BatchNotSupported(GatewayError):
     status = 400
     rpc_code = rpc.INVALID_REQUEST
     sentence = "Batch requests are not supported: send one message in each POST."
-    hint = "Only revision 2025-03-26 had batches; see docs/decisions."
+    hint = "Only revision 2025-03-26 had batches; docs/decisions/0004 says why they are refused."
 
 
 class InvalidParams(GatewayError):
@@ -189,11 +189,7 @@ class UnknownCapability(GatewayError):
     hint = "It is not offered, not declared in `capabilities`, or hidden from this caller by a role rule."
 
 
-class ShuttingDown(GatewayError):
-    code = "RG120"
-    status = 503
-    sentence = "The gateway is shutting down; try again."
-    hint = "The process received SIGTERM. A load balancer should have stopped sending by now."
+# RG120 was never raised and stays unused.
 
 
 class RequestTimeout(GatewayError):

@@ -158,6 +158,19 @@ async def test_health_and_metrics_stand_on_the_internal_listener_only(running: R
     assert '"d"' not in keys
 
 
+async def test_no_answer_tells_what_it_runs_on(running: Running) -> None:
+    host = urlsplit(running.public_url).netloc.encode()
+    for data in (
+        request(running),
+        b"rubbish\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n",
+    ):
+        answer = await raw(running, data)
+        assert b"Server: rowgate\r\n" in answer
+        assert b"aiohttp" not in answer
+        assert b"Python" not in answer
+
+
 async def test_the_request_id_is_in_the_answer_the_error_and_the_log(running: Running) -> None:
     reply = await running.client.call("nothing", token=running.issuer.token())
     identifier = reply.headers["X-Request-Id"]

@@ -67,7 +67,8 @@ class Context(Section):
         "without it each start makes a new key, so the gateway can only run alone.",
     )
     previous_keys: tuple[Secret, ...] = Field(
-        (), description="Earlier Ed25519 keys, public or private, that stay published while plugins change over."
+        (),
+        description="Further Ed25519 keys, public or private, that are published while keys change: the next or the last.",
     )
     lifetime: Annotated[Duration, seconds(1, 300)] = Field(
         60.0, description="How long a signed context is valid, 1s to 300s."
@@ -164,7 +165,7 @@ class Plugin(Section):
     required: Flag = Field(False, description="Whether the gateway reports ready only once this plugin has answered.")
     hints: Literal["require", "default"] = Field(
         "require",
-        description="Whether a tool without title and behaviour hints is left out, or gets conservative defaults.",
+        description="Whether a tool without title and behavior hints is left out, or gets conservative defaults.",
     )
     list_ttl: Annotated[Duration, seconds(1, 86400)] = Field(
         60.0, description="How long the plugin's lists are kept before they are asked for again."

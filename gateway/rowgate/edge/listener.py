@@ -126,7 +126,7 @@ class _Connection(RequestHandler):
         response = web.Response(
             body=problem(error, request_id),
             status=error.status,
-            headers={"Content-Type": PROBLEM, "X-Request-Id": request_id},
+            headers={"Server": "rowgate", "Content-Type": PROBLEM, "X-Request-Id": request_id},
         )
         response.force_close()
         return response
