@@ -59,7 +59,12 @@ def check(tmp_path: Path) -> Callable[[str], Checked]:
         "context-new.pub.pem": key.as_pem(private=False),
     }.items():
         (tmp_path / "secrets" / name).write_bytes(content)
-    env = {"SUPABASE_URL": "https://acme.supabase.co", "ROWGATE_CONTEXT_KEY": jwk}
+    env = {
+        "SUPABASE_URL": "https://acme.supabase.co",
+        "SUPABASE_PUBLISHABLE_KEY": "sb_publishable_0123456789abcdef",
+        "SUPABASE_SECRET_KEY": "sb_secret_0123456789abcdef",
+        "ROWGATE_CONTEXT_KEY": jwk,
+    }
     return lambda text: check_text(text.replace("/run/secrets/", f"{tmp_path}/secrets/"), env, tmp_path)
 
 

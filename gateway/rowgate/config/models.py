@@ -54,7 +54,7 @@ class Request(Section):
     )
     timeout: Annotated[Duration, seconds(1, 3600)] = Field(
         60.0,
-        description="End of any call, streamed or not, however busy it is; also how long a request body may take to arrive.",
+        description="End of any call, streamed or not, however busy; also how long a request body may take to arrive.",
     )
 
 

@@ -22,7 +22,12 @@ def signing_key() -> str:
 
 @pytest.fixture(scope="session")
 def env(signing_key: str) -> dict[str, str]:
-    return {"SUPABASE_URL": "https://acme.supabase.co", "ROWGATE_CONTEXT_KEY": signing_key}
+    return {
+        "SUPABASE_URL": "https://acme.supabase.co",
+        "SUPABASE_PUBLISHABLE_KEY": "sb_publishable_0123456789abcdef",
+        "SUPABASE_SECRET_KEY": "sb_secret_0123456789abcdef",
+        "ROWGATE_CONTEXT_KEY": signing_key,
+    }
 
 
 @pytest.fixture(scope="session")
