@@ -68,7 +68,7 @@ class Context(Section):
     )
     previous_keys: tuple[Secret, ...] = Field(
         (),
-        description="Further Ed25519 keys, public or private, that are published while keys change: the next or the last.",
+        description="Further Ed25519 keys, public or private, published while keys change: the next or the last.",
     )
     lifetime: Annotated[Duration, seconds(1, 300)] = Field(
         60.0, description="How long a signed context is valid, 1s to 300s."
