@@ -48,7 +48,7 @@ def _truth(value: object) -> object:
     return value
 
 
-def _duration(value: object) -> float:
+def parse_duration(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -94,6 +94,45 @@ class Bounds:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A shortest and a longest duration, in seconds."""
+
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{duration_text(self.least)}..{duration_text(self.most)}"
+
+
+def _spread(value: object) -> Spread:
+    if isinstance(value, Spread):
+        return value
+    least, dots, most = value.partition("..") if isinstance(value, str) else ("", "", "")
+    if not dots or not _DURATION.fullmatch(least) or not _DURATION.fullmatch(most):
+        raise refuse("must be two durations such as 1s..30s")
+    parsed = Spread(parse_duration(least), parse_duration(most))
+    if parsed.least > parsed.most:
+        raise refuse("must begin with the shorter duration")
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadBounds:
+    """The inclusive bounds that both ends of a spread keep."""
+
+    bounds: Bounds
+
+    def __call__(self, value: Spread) -> Spread:
+        self.bounds(value.least)
+        self.bounds(value.most)
+        return value
+
+
+def spread(least: float, most: float) -> AfterValidator:
+    return AfterValidator(SpreadBounds(Bounds(least, most, duration_text)))
+
+
 def seconds(least: float, most: float) -> AfterValidator:
     return AfterValidator(Bounds(least, most, duration_text))
 
@@ -106,11 +145,18 @@ Whole = Annotated[int, BeforeValidator(whole)]
 Flag = Annotated[bool, BeforeValidator(_truth)]
 Duration = Annotated[
     float,
-    PlainValidator(_duration),
+    PlainValidator(parse_duration),
     PlainSerializer(duration_text, return_type=str, when_used="json"),
     WithJsonSchema({"type": ["string", "number"], "pattern": r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h|d)$"}),
 ]
 """Seconds. Written as `30s`, `500ms`, `10m`, `24h`; a bare number counts seconds."""
+Backoff = Annotated[
+    Spread,
+    PlainValidator(_spread),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+(ms|s|m|h|d)\.\.[0-9.]+(ms|s|m|h|d)$"}),
+]
+"""Written as `1s..30s`."""
 Size = Annotated[
     int,
     PlainValidator(_size),
@@ -217,6 +263,12 @@ def _plugin_url(value: str) -> str:
     return value
 
 
+def _absolute(value: str) -> str:
+    if not value.startswith("/") or len(value) > 4096 or any(ord(char) < 32 or ord(char) == 127 for char in value):
+        raise refuse("must be an absolute path")
+    return value
+
+
 def _web_origin(value: str) -> str:
     if value == "*":
         raise refuse("must not be *", "Any web page could then call this gateway: list the exact origins.")
@@ -293,6 +345,7 @@ TrustedUrl = Annotated[str, AfterValidator(_trusted_url)]
 """https, or http on loopback; kept byte for byte."""
 PluginUrl = Annotated[str, AfterValidator(_plugin_url)]
 """http or https; kept byte for byte."""
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 WebOrigin = Annotated[str, AfterValidator(_web_origin)]
 Host = Annotated[str, AfterValidator(_host)]
 Proxies = Annotated[
