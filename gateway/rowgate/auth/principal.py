@@ -24,7 +24,9 @@ class Principal:
 
     kind: Kind
     subject: str
+    """Empty for the public."""
     issuer: str
+    """Whoever vouches for the subject: the `iss` of a token, else `api-key` or `public`."""
     client_id: str | None = None
     scopes: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
@@ -35,6 +37,16 @@ class Principal:
     """The act chain, the current actor first. Empty when the subject acts in person."""
     expires_at: float = float("inf")
     """Seconds since the epoch after which the credential is worth nothing."""
+    accepted_until: float = float("inf")
+    """`expires_at` with the clock difference that its issuer is allowed."""
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
     credential: str = field(default="", repr=False)
-    """The verified token itself; it leaves the gateway only towards a plugin with `credential: user_token`."""
+    """The verified token itself; it leaves the gateway only towards a plugin with `credential: user_token`, and towards
+    Supabase when the gateway asks it as the user. Empty for whoever has no token that Supabase could take: applications,
+    the public, and holders of opaque tokens."""
+
+    @property
+    def delegated(self) -> bool:
+        """Whether somebody other than the user in person holds the credential: an OAuth client, an actor, an
+        application. Required scopes bind these; a session that the user began in the application itself has none."""
+        return self.client_id is not None or bool(self.actors) or self.kind != "user"

@@ -87,7 +87,7 @@ def _caller(principal: Principal) -> dict[str, Any]:
     role = principal.claims.get("role")
     return {
         "kind": principal.kind,
-        "sub": principal.subject,
+        "sub": principal.subject or None,
         "client_id": principal.client_id,
         "scope": principal.scopes,
         "email": principal.email,
