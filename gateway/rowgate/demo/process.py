@@ -1,4 +1,4 @@
-"""A child process that ends with this one, whatever ends this one."""
+"""The servers of the demo: who they run as, when they are ready, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import os
 import pwd
 import signal
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,21 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rowgate.errors import StartError
+from rowgate.process import launch
 
-# Runs between fork and the real program: drops root, then asks the kernel for a signal when the parent dies. The
-# kernel forgets that wish when the user changes, hence the order; and the parent may have died before it was uttered.
-_LAUNCH = """
-import ctypes, os, sys
-parent, uid, gid, death = map(int, sys.argv[1:5])
-if uid >= 0:
-    os.setgroups([]); os.setgid(gid); os.setuid(uid)
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, death)
-    if os.getppid() != parent:
-        sys.exit(1)
-os.umask(0o077)
-os.execv(sys.argv[5], sys.argv[5:])
-"""
 _KEPT_LINES = 20
 
 
@@ -94,18 +80,8 @@ class Daemon:
 async def _launch(
     argv: Sequence[str | Path], owner: Account, stop: signal.Signals, environ: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    uid = -1 if owner.ours else owner.uid
-    facts = (str(fact) for fact in (os.getpid(), uid, owner.gid, int(stop)))
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", _LAUNCH, *facts, *map(str, argv)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=dict(environ),
-        cwd="/",
-        # Ctrl-C belongs to the foreground process: it stops its daemons in its own order.
-        start_new_session=True,
-    )
+    user = None if owner.ours else (owner.uid, owner.gid)
+    return await launch(argv, environ=environ, death=stop, user=user, umask=0o077)
 
 
 @asynccontextmanager
