@@ -129,20 +129,21 @@ class Metrics:
 
     def _request(self, event: RequestFinished) -> None:
         capability = event.capability or (OTHER if event.name else "")
+        method = "" if event.method is None else event.method if event.method in _METHODS else OTHER
         key = (
             event.route,
             event.http_method if event.http_method in _HTTP_METHODS else OTHER,
             event.status,
             event.outcome,
             event.server,
-            event.method,
+            method,
             capability,
             event.code,
             event.reason,
         )
         counted = self._requests.get(key)
         if counted is None:
-            counted = self._counted(event, capability)
+            counted = self._counted(event, method, capability)
             if len(self._requests) < 4 * self._series:
                 self._requests[key] = counted
         for counter in counted.counters:
@@ -150,14 +151,13 @@ class Metrics:
         for duration in counted.durations:
             duration.observe(event.duration)
 
-    def _counted(self, event: RequestFinished, capability: str) -> _Request:
+    def _counted(self, event: RequestFinished, method: str, capability: str) -> _Request:
         route = event.route if event.route in _ROUTES else OTHER
         http_method = event.http_method if event.http_method in _HTTP_METHODS else OTHER
         server = event.server or ""
         counters = [self._http(route, http_method, str(event.status))]
         durations = [self._http_seconds(route, http_method)]
         if route == "mcp" and http_method == "POST":
-            method = "" if event.method is None else event.method if event.method in _METHODS else OTHER
             counters.append(self._mcp(server, method, capability, event.outcome))
             durations.append(self._mcp_seconds(server, method))
         if event.code:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
+
 from rowgate.auth.principal import Principal
 from rowgate.errors import (
     AuthenticationError,
@@ -16,6 +18,9 @@ from rowgate.errors import (
 )
 from rowgate.observe.events import Outcome, RequestFinished
 from rowgate.protocol.call import Call, Era
+
+KNOWN_METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
+"""A notification may have any method: it is accepted and dropped, and its name is the client's to invent."""
 
 
 @dataclass(slots=True)
@@ -61,7 +66,7 @@ class Record:
             duration=now - self.started,
             address=self.address,
             server=self.server,
-            method=call.method if call else None,
+            method=call.method if call and call.method in KNOWN_METHODS else None,
             name=call.name if call else None,
             capability=self.capability,
             plugin=self.plugin,

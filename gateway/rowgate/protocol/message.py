@@ -37,6 +37,7 @@ POSTED_RESPONSE = "(response)"
 """The method of a Call that is an answer to a request nobody made: accepted from legacy clients and dropped."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ROUTING_HEADERS = (inbound.MCP_PROTOCOL_VERSION_HEADER, inbound.MCP_METHOD_HEADER, inbound.MCP_NAME_HEADER)
 _MAX_PARAM_HEADERS = 32
 _MAX_PARAM_HEADER_BYTES = 8192
 _REJECTIONS: Mapping[int, type[GatewayError]] = {
@@ -55,6 +56,7 @@ def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
     header = _version_header(headers)
     modern = era_of(body, headers) == "modern"
     method = _envelope(body, modern)
+    _require_text(headers)
     params = body.get("params", {})
     if not isinstance(params, dict):
         raise InvalidParams("params must be an object.")
@@ -90,6 +92,12 @@ def readable_id(body: Any) -> str | int | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
+def _require_text(headers: CIMultiDictProxy[str]) -> None:
+    """aiohttp makes surrogates of bytes that are no UTF-8, and no JSON answer could quote those."""
+    if not all(value.isascii() for name in _ROUTING_HEADERS for value in headers.getall(name, ())):
+        raise HeaderMismatch("a routing header has characters that must be encoded")
+
+
 def _version_header(headers: CIMultiDictProxy[str]) -> str | None:
     value = headers.get(inbound.MCP_PROTOCOL_VERSION_HEADER)
     return None if value is None else value.strip()
@@ -109,6 +117,9 @@ def _envelope(body: dict[str, Any], modern: bool) -> str:
         raise InvalidRequest("id must be a string or an integer.")
     method = body.get("method")
     if isinstance(method, str):
+        if "result" in body or "error" in body:
+            # Whoever reads the forwarded message could take it for either.
+            raise InvalidRequest("A message is a request or a response, not both.")
         return method
     if method is None and ("result" in body) != ("error" in body) and not modern:
         body.pop("id", None)
@@ -128,11 +139,7 @@ def _modern_version(body: dict[str, Any], headers: CIMultiDictProxy[str]) -> str
     if header is not None and not _claims_modern(body) and _is_older(header):
         # A client of some revision that never was cannot be asked for an envelope that came later.
         _refuse(inbound.unsupported_protocol_version_rejection(header))
-    routing = {
-        name: headers[name].strip()
-        for name in (inbound.MCP_PROTOCOL_VERSION_HEADER, inbound.MCP_METHOD_HEADER, inbound.MCP_NAME_HEADER)
-        if name in headers
-    }
+    routing = {name: headers[name].strip() for name in _ROUTING_HEADERS if name in headers}
     verdict = inbound.classify_inbound_request(body, headers=routing)
     if isinstance(verdict, inbound.InboundLadderRejection):
         _refuse(verdict)
