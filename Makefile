@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench docs lock clean
+.PHONY: demo test test-wheel check bench docs lock clean
 
 demo: $(VENV)/installed          ## run the gateway with an embedded database, sign-in and example plugin
 	$(BIN)/rowgate demo
 
 test: $(VENV)/installed          ## run every test
 	$(BIN)/pytest
+
+test-wheel: $(VENV)/installed    ## run the suite's core against the built wheel instead of the checkout
+	rm -rf .cache/wheel && ROWGATE_PYTHON=$$($(BIN)/python tests/wheel.py .cache/wheel) $(BIN)/pytest tests/process tests/rls
 
 check: $(VENV)/installed         ## lint, types, formatting
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
