@@ -41,9 +41,9 @@ def _convert_keyword(out: dict[str, Any], key: str, value: Any, schema: dict[str
         out[key] = value
     elif key in _SCHEMA_MAPS and isinstance(value, dict):
         target = {"$defs": "definitions", "dependentSchemas": "dependencies"}.get(key, key)
-        out[target] = {**out.get(target, {}), **{name: _convert(sub) for name, sub in value.items()}}
+        out[target] = {**_members(out.get(target)), **{name: _convert(sub) for name, sub in value.items()}}
     elif key == "dependentRequired" and isinstance(value, dict):
-        out["dependencies"] = {**value, **out.get("dependencies", {})}
+        out["dependencies"] = {**value, **_members(out.get("dependencies"))}
     elif key == "prefixItems":
         out["items"] = _convert(value)
     elif key == "items" and "prefixItems" in schema:
@@ -54,3 +54,8 @@ def _convert_keyword(out: dict[str, Any], key: str, value: Any, schema: dict[str
         out[key] = value.replace("#/$defs/", "#/definitions/", 1)
     elif key not in ("$schema", "$dynamicRef", "$dynamicAnchor", "$vocabulary") and not key.startswith("unevaluated"):
         out[key] = _convert(value)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Of what both names of a keyword hold; a schema is a plugin's to write, and need not be one."""
+    return value if isinstance(value, dict) else {}

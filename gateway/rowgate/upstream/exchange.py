@@ -174,7 +174,9 @@ def _final(message: dict[str, Any], outgoing: Outgoing, size: int) -> Final:
     if not isinstance(result, dict) or error is not None:
         raise PluginProtocolError(reason="json_rpc")
     kind = result.setdefault("resultType", "complete")
-    if kind not in RESULT_TYPES or (kind == "input_required" and outgoing.method not in INPUT_REQUIRED_METHODS):
+    if not isinstance(kind, str) or kind not in RESULT_TYPES:
+        raise PluginProtocolError(reason="result_type")
+    if kind == "input_required" and outgoing.method not in INPUT_REQUIRED_METHODS:
         raise PluginProtocolError(reason="result_type")
     return Final(result=result, size=size)
 

@@ -13,25 +13,39 @@ class EventParser:
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes` bounds one event, so that an endless line cannot fill the memory."""
         self._max_bytes = max_bytes
-        self._rest = b""
+        self._rest = bytearray()
+        """Of the line that has not ended."""
         self._data: list[bytes] = []
         self._size = 0
+        """Bytes of the data, with a line break each."""
         self._started = False
+        self._after_cr = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        buffer = self._rest + chunk
-        if not self._started:
-            self._started = True
-            buffer = buffer.removeprefix(b"\xef\xbb\xbf")
-        # A final CR may be half of a CRLF: it waits for the next chunk.
-        lines = buffer.replace(b"\r\n", b"\n")
-        held = b"\r" if lines.endswith(b"\r") else b""
-        *complete, rest = lines.removesuffix(b"\r").replace(b"\r", b"\n").split(b"\n")
-        self._rest = rest + held
+        if not chunk:
+            return
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")  # the other half of a CRLF
+        self._after_cr = chunk.endswith(b"\r")
+        # Only what is new is looked at: a long line that comes in many pieces must not be searched again with each.
+        first, *others = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._hold(first)
+        for piece in others:
+            yield from self._line(self._ended())
+            self._hold(piece)
+
+    def _hold(self, piece: bytes) -> None:
+        self._rest += piece
         if len(self._rest) + self._size > self._max_bytes:
             raise PluginAnswerTooLarge(reason="too_large")
-        for line in complete:
-            yield from self._line(line)
+
+    def _ended(self) -> bytes:
+        line = bytes(self._rest)
+        self._rest.clear()
+        if not self._started:
+            self._started = True
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        return line
 
     def _line(self, line: bytes) -> Iterator[bytes | None]:
         if not line:
@@ -42,7 +56,5 @@ class EventParser:
             yield None
         elif line.startswith(b"data:") or line == b"data":
             value = line[5:].removeprefix(b" ")
-            self._size += len(value)
-            if self._size > self._max_bytes:
-                raise PluginAnswerTooLarge(reason="too_large")
+            self._size += len(value) + 1
             self._data.append(value)
