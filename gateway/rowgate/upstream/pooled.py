@@ -38,7 +38,7 @@ class PooledLeg:
         assert target.raw_host, "the configuration takes absolute URLs only"
         assert target.port
         self._address = (target.raw_host, target.port)
-        self._start = f"POST {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}\r\n"
+        self._start = f"POST {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}"
         self._connect_timeout = connect_timeout
         self._kept_for = idle
         self._slots = asyncio.Semaphore(max_connections)
@@ -209,9 +209,11 @@ class _PooledReply:
 
 
 def request_bytes(start: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Head and body. `ValueError` for a field that would not stay one line: whoever could write a line break could
+    """Head and body. `ValueError` for a field that is not printable ASCII: whoever could write a line break could
     write a request of their own."""
-    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if not len(headers) == fields.count("\r") == fields.count("\n") or "\0" in fields:
-        raise ValueError("a header field holds a line break")
-    return f"{start}{fields}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
+    fields = [f"{name}: {value}" for name, value in headers.items()]
+    text = "".join(fields)
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("a header field holds a character that does not belong there")
+    lines = "\r\n".join([start, *fields, f"Content-Length: {len(body)}"])
+    return f"{lines}\r\n\r\n".encode() + body

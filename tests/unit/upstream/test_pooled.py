@@ -86,7 +86,7 @@ async def test_a_field_that_would_not_stay_one_line_is_never_sent(start: Any, va
 
 def test_a_break_in_one_field_is_not_made_up_for_by_another() -> None:
     with pytest.raises(ValueError):
-        request_bytes("POST / HTTP/1.1\r\n", {"A": "b\r\n", "C": "d"}, b"")
+        request_bytes("POST / HTTP/1.1", {"A": "b\r\n", "C": "d"}, b"")
 
 
 # --- what is understood ------------------------------------------------------------------------------------
