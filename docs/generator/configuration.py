@@ -14,9 +14,10 @@ from pydantic.fields import FieldInfo
 
 from generator.page import code, codes, table
 from rowgate.config import models, values
-from rowgate.config.models import Config, Section
+from rowgate.config.models import Config
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Secret
+from rowgate.config.section import Section
 from rowgate.config.values import Bounds
 
 # The longest match counts, so a type that adds a rule to another may have its own words.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from aiohttp import ClientSession, DummyCookieJar, web
 
-from rowgate.auth.authenticator import Authenticators, authenticators
+from rowgate.auth.admission import Admission
+from rowgate.auth.authenticators import Authenticators, authenticators
 from rowgate.auth.metadata import documents, resource
 from rowgate.config.defaults import issuable_scopes
 from rowgate.config.models import Config
@@ -33,7 +34,8 @@ from rowgate.policy.catalogs import Catalogs
 from rowgate.policy.rules import ScopePolicy
 from rowgate.protocol.answers import ServerIdentity
 from rowgate.relay import Relay
-from rowgate.supabase.project import trusted_issuer
+from rowgate.supabase.callers import admissions, sessions_of, strategy_of
+from rowgate.supabase.project import supabase_api
 from rowgate.upstream.context import ContextIssuer, ContextKeys, ephemeral_key, published_key, signing_key
 from rowgate.upstream.forward import Forwarder
 from rowgate.upstream.pooled import leg_to
@@ -57,13 +59,19 @@ async def gateway(
     async with AsyncExitStack() as stack:
         keys = context_keys(config)
         session = await stack.enter_async_context(ClientSession(cookie_jar=DummyCookieJar(), trust_env=False))
+        api = supabase_api(config, session)
         auth = authenticators(
-            {name: trusted_issuer(config, server) for name, server in config.servers.items()},
+            {name: strategy_of(config, server) for name, server in config.servers.items()},
             session,
+            ask=None if api is None else api.rpc_as_gateway,
             clock=clock,
             emit=emit,
         )
         stack.push_async_callback(auth.close)
+        sessions = sessions_of(config, api, clock=clock, emit=emit)
+        if sessions is not None:
+            stack.push_async_callback(sessions.close)
+        admitted = admissions(config, sessions, emit)
         forwarder = Forwarder(
             config.plugins,
             legs={name: leg_to(plugin) for name, plugin in config.plugins.items()},
@@ -79,7 +87,7 @@ async def gateway(
         }
         catalogs = Catalogs(servers=config.servers, plugins=config.plugins, scopes=scopes, ask=forwarder.ask, emit=emit)
         stack.push_async_callback(catalogs.close)
-        handle = door(config, auth, scopes, catalogs, forwarder, emit).handle
+        handle = door(config, auth, admitted, scopes, catalogs, forwarder, emit).handle
         public = Listener(handle, emit=emit, patience=config.gateway.request.timeout)
         internal = internal_app(metrics, health, lambda: keys.jwks)
         public_at, internal_at = await listen(stack, config, public, internal)
@@ -97,6 +105,7 @@ async def gateway(
 def door(
     config: Config,
     auth: Authenticators,
+    admitted: Mapping[str, Admission | None],
     scopes: Mapping[str, ScopePolicy],
     catalogs: Catalogs,
     forwarder: Forwarder,
@@ -109,6 +118,7 @@ def door(
             identity=ServerIdentity(name, server.title, server.instructions),
             resource=resource(config, server),
             authenticator=auth.by_server[name],
+            admission=admitted[name],
             scopes=scopes[name],
         )
         for name, server in config.servers.items()

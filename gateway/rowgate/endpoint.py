@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowgate.auth.authenticator import Authenticator
+from rowgate.auth.admission import Admission
+from rowgate.auth.authenticator import Authenticates
 from rowgate.auth.metadata import Resource
 from rowgate.config.models import Server
 from rowgate.policy.rules import ScopePolicy
@@ -17,5 +18,7 @@ class Endpoint:
     config: Server
     identity: ServerIdentity
     resource: Resource
-    authenticator: Authenticator
+    authenticator: Authenticates
+    admission: Admission | None
+    """None where a verified caller is not asked for anything more."""
     scopes: ScopePolicy

@@ -235,11 +235,43 @@ class TokenExpired(AuthenticationError):
     hint = "Clients refresh on this answer."
 
 
+class ApiKeyRefused(AuthenticationError):
+    code = "RG205"
+    sentence = "The API key is not valid for this server."
+    hint = "Unknown, ended, or not 32 characters long. The log line has the reason; the client learns no more."
+
+
+class SessionOver(AuthenticationError):
+    code = "RG206"
+    sentence = "The sign-in behind this access token is over; sign in again."
+    hint = "`auth.session`: the user signed out, was banned or deleted, or has not confirmed the email address."
+
+
+class InsufficientAuthentication(AuthenticationError):
+    """Answered with a challenge that names what to ask for (RFC 9470 §3)."""
+
+    code = "RG207"
+    sentence = "Sign in with a second factor to use this server."
+    hint = "`auth.min_aal` asks for more than the token's `aal`. OAuth tokens of Supabase are always aal1."
+    oauth_error = "insufficient_user_authentication"
+
+    def __init__(self, level: str) -> None:
+        super().__init__(reason="aal")
+        self.level = level
+
+
 class KeysUnavailable(GatewayError):
     code = "RG210"
     status = 503
     sentence = "Sign-in cannot be verified right now; try again."
     hint = "The issuer's key set was never fetched. Check `jwks_url`, and that the issuer publishes keys at all."
+
+
+class IdentityUnavailable(GatewayError):
+    code = "RG211"
+    status = 503
+    sentence = "Who you are cannot be verified right now; try again."
+    hint = "Introspection, the key lookup or Supabase Auth gave no usable answer; the reason says which."
 
 
 # --- RG3xx: policy -----------------------------------------------------------------------------------------
@@ -257,6 +289,16 @@ class InsufficientScope(GatewayError):
     def __init__(self, scopes: tuple[str, ...]) -> None:
         super().__init__(reason="scope", data={"scopes": list(scopes)})
         self.scopes = scopes
+
+
+class ClientNotAllowed(GatewayError):
+    """No new token would mend it, so it is no challenge."""
+
+    code = "RG320"
+    status = 403
+    rpc_code = 320
+    sentence = "This client may not use this server."
+    hint = "Its client id is not among `auth.clients`."
 
 
 # --- RG5xx: upstream ---------------------------------------------------------------------------------------

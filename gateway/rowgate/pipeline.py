@@ -48,6 +48,8 @@ class Pipeline:
     ) -> web.StreamResponse:
         caller = await endpoint.authenticator.authenticate(request.headers)  # 401 with a challenge, 503
         record.principal = caller
+        if endpoint.admission is not None:
+            await endpoint.admission.require(caller)  # 401 with a challenge, 403, 503
         require(decide(caller, EVERY_CALL, endpoint.scopes))  # 403 with a challenge
         require_post(request)  # 405
         require_media(request)  # 415, 406

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from rowgate.auth.principal import Principal
+from rowgate.auth.watch import StreamWatch
 from rowgate.config.models import Plugin
 from rowgate.endpoint import Endpoint
 from rowgate.errors import PluginDied, PluginTimeout
@@ -24,12 +26,21 @@ from rowgate.upstream.results import bound_result
 
 
 class Relay:
-    def __init__(self, forwarder: Forwarder, plugins: Mapping[str, Plugin], *, deadline: float, emit: Emit) -> None:
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        plugins: Mapping[str, Plugin],
+        *,
+        deadline: float,
+        emit: Emit,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """`deadline`: seconds after which any call ends, however busy it is."""
         self._forwarder = forwarder
         self._plugins = plugins
         self._deadline = deadline
         self._emit = emit
+        self._clock = clock
 
     async def send(
         self, call: Call, caller: Principal, target: Target, endpoint: Endpoint, record: Record, answer: Answer
@@ -43,26 +54,43 @@ class Relay:
             trace_id=record.trace_id,
         )
         try:
-            async with asyncio.timeout(self._deadline), sent as frames:
-                final = await self._relay(frames, call, endpoint, record, answer)
+            async with asyncio.timeout(self._deadline) as limit, sent as frames:
+                final = await self._relay(frames, call, caller, endpoint, record, answer, limit)
         except TimeoutError:
             raise PluginTimeout(reason="deadline") from None
         return await self._finish(final, call, target, endpoint, record, answer)
 
     async def _relay(
-        self, frames: AsyncIterator[Frame], call: Call, endpoint: Endpoint, record: Record, answer: Answer
+        self,
+        frames: AsyncIterator[Frame],
+        call: Call,
+        caller: Principal,
+        endpoint: Endpoint,
+        record: Record,
+        answer: Answer,
+        limit: asyncio.Timeout,
     ) -> Final:
         """Pass on what comes before the result; the first of it turns the answer into a stream."""
-        async for frame in frames:
-            if isinstance(frame, Final):
-                return frame
-            if not record.streamed:
-                record.streamed = True
-                self._emit(StreamChanged(endpoint.name, 1))
-            if isinstance(frame, KeepAlive):
-                await answer.keep_alive()
-            elif relayed(frame.message, call):
-                await answer.notify(frame.message)
+        watch: StreamWatch | None = None
+        try:
+            async for frame in frames:
+                if isinstance(frame, Final):
+                    return frame
+                if watch is None:
+                    record.streamed = True
+                    self._emit(StreamChanged(endpoint.name, 1))
+                    watch = StreamWatch(caller, endpoint.admission, limit, clock=self._clock)
+                if isinstance(frame, KeepAlive):
+                    await answer.keep_alive()
+                elif relayed(frame.message, call):
+                    await answer.notify(frame.message)
+        except asyncio.CancelledError:
+            if watch is not None and (over := watch.reason()) is not None:
+                raise over from None
+            raise
+        finally:
+            if watch is not None:
+                watch.close()
         raise PluginDied(reason="died")
 
     async def _finish(

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Protocol
 
-from aiohttp import ClientSession
 from multidict import MultiMapping
 
 from rowgate.auth.bearer import bearer_token
 from rowgate.auth.claims import VerifiedToken, roles_at
 from rowgate.auth.issuer import TrustedIssuer
-from rowgate.auth.jwks import KeySource
 from rowgate.auth.principal import Principal
 from rowgate.auth.refusal import refused
-from rowgate.auth.verifier import TokenVerifier
-from rowgate.observe.events import Emit, discard
 from rowgate.supabase.tokens import API_KEY_PREFIXES, KEY_ROLES
 
 
-class Authenticator:
-    """Whatever depends on the server is judged on every request: only signature and claims are remembered."""
+class Authenticates(Protocol):
+    """How one server establishes who calls. There is no fall-back from one way to another."""
 
-    def __init__(self, issuer: TrustedIssuer, verifier: TokenVerifier) -> None:
+    async def authenticate(self, headers: MultiMapping[str]) -> Principal:
+        """Raises AuthenticationError, or KeysUnavailable or IdentityUnavailable when nothing can be verified."""
+        ...
+
+
+class Verifies(Protocol):
+    """Signed tokens are verified with keys, opaque ones by asking their issuer."""
+
+    async def verify(self, token: str) -> VerifiedToken: ...
+
+
+class Authenticator:
+    """The tokens of one issuer at one server.
+
+    Whatever depends on the server is judged on every request: only signature and claims are remembered.
+    """
+
+    def __init__(self, issuer: TrustedIssuer, verifier: Verifies) -> None:
         self._issuer = issuer
         self._verifier = verifier
         self._audiences = frozenset(issuer.audiences)
 
     async def authenticate(self, headers: MultiMapping[str]) -> Principal:
-        """Raises AuthenticationError, or KeysUnavailable when nothing can be verified."""
-        credential = bearer_token(headers)
+        return await self.admit(bearer_token(headers))
+
+    async def admit(self, credential: str) -> Principal:
+        """As `authenticate`, for a token that was read already."""
         if credential.startswith(API_KEY_PREFIXES):
             raise refused("api_key")
         token = await self._verifier.verify(credential)
@@ -73,48 +85,8 @@ class Authenticator:
             aal=token.aal,
             actors=token.actors,
             expires_at=token.expires_at,
+            accepted_until=token.expires_at + self._issuer.leeway,
             claims=token.claims,
-            credential=credential,
+            # Supabase knows nothing of an opaque token, and its issuer meant it for this gateway.
+            credential="" if self._issuer.introspection else credential,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Authenticators:
-    """The authenticators of one configuration, by server, and the key sources that they share."""
-
-    by_server: Mapping[str, Authenticator]
-    sources: tuple[KeySource, ...]
-
-    async def fetch_keys(self) -> None:
-        """Before the first request needs them. A source that fails is tried again by `run` and by whoever does."""
-        await asyncio.gather(*(source.refresh() for source in self.sources))
-
-    async def run(self) -> None:
-        """Until every source has given keys."""
-        await asyncio.gather(*(source.run() for source in self.sources))
-
-    def issuers_without_keys(self) -> tuple[str, ...]:
-        return tuple(source.issuer for source in self.sources if not source.available)
-
-    async def close(self) -> None:
-        await asyncio.gather(*(source.close() for source in self.sources))
-
-
-def authenticators(
-    issuers: Mapping[str, TrustedIssuer],
-    session: ClientSession,
-    *,
-    clock: Callable[[], float] = time.time,
-    emit: Emit = discard,
-) -> Authenticators:
-    """`issuers` by server name. Servers that verify alike share one key source and one cache, and judge apart."""
-    sources: dict[tuple[object, ...], KeySource] = {}
-    verifiers: dict[tuple[object, ...], TokenVerifier] = {}
-    by_server: dict[str, Authenticator] = {}
-    for name, issuer in issuers.items():
-        entry = issuer.verification
-        if entry not in verifiers:
-            sources[entry] = KeySource(issuer, session, emit=emit)
-            verifiers[entry] = TokenVerifier(issuer, sources[entry], clock=clock, emit=emit)
-        by_server[name] = Authenticator(issuer, verifiers[entry])
-    return Authenticators(by_server, tuple(sources.values()))

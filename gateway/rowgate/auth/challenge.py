@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rowgate.auth.metadata import Resource
-from rowgate.errors import AuthenticationError, InsufficientScope
+from rowgate.errors import AuthenticationError, InsufficientAuthentication, InsufficientScope
 
 # RFC 6749 §3.3 and RFC 3986; neither has a quote or a backslash.
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
@@ -22,6 +22,7 @@ def challenge(
     error: str | None = None,
     description: str | None = None,
     scope: Iterable[str] = (),
+    acr_values: str | None = None,
 ) -> str:
     """What clients act on comes first and free text last: many take the first match of a regular expression.
 
@@ -33,6 +34,7 @@ def challenge(
         "error": _described(error),
         "scope": " ".join(dict.fromkeys(name for name in scope if _SCOPE.fullmatch(name))),
         "resource_metadata": resource_metadata_url,
+        "acr_values": acr_values,
         "error_description": _described(description) if error else None,
     }
     present = [f'{name}="{value}"' for name, value in parameters.items() if value]
@@ -46,7 +48,8 @@ def challenge_for(error: AuthenticationError | InsufficientScope, resource: Reso
         code, scope = "insufficient_scope", error.scopes
     else:
         code, scope = error.oauth_error, resource.scope
-    value = challenge(resource.metadata_url, error=code, description=error.message, scope=scope)
+    level = error.level if isinstance(error, InsufficientAuthentication) else None
+    value = challenge(resource.metadata_url, error=code, description=error.message, scope=scope, acr_values=level)
     return {"WWW-Authenticate": value}
 
 

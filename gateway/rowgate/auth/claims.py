@@ -42,9 +42,13 @@ class VerifiedToken:
     claims: Mapping[str, Any] = field(repr=False)
 
 
-def read_claims(payload: bytes, issuer: str) -> VerifiedToken:
+def read_claims(payload: bytes, issuer: str, scope_claim: str | None = None) -> VerifiedToken:
     """Raises TokenRefused."""
-    claims = _object(payload)
+    return token_of(_object(payload), issuer, scope_claim)
+
+
+def token_of(claims: dict[str, Any], issuer: str, scope_claim: str | None = None) -> VerifiedToken:
+    """Raises TokenRefused. `claims` must not change any more."""
     if claims.get("iss") != issuer:
         raise refused("issuer")
     _refuse_other_tokens(claims)
@@ -55,7 +59,7 @@ def read_claims(payload: bytes, issuer: str) -> VerifiedToken:
         not_before=_time(claims["nbf"], "claims") if "nbf" in claims else 0.0,
         audiences=frozenset(_strings(claims.get("aud"))),
         client_id=_optional_name(claims, "client_id") or _optional_name(claims, "azp"),
-        scopes=_scopes(claims),
+        scopes=_scopes(claims, scope_claim),
         role=_role(claims.get("role")),
         anonymous=claims.get("is_anonymous") not in (None, False),
         actors=_actors(claims),
@@ -67,14 +71,20 @@ def read_claims(payload: bytes, issuer: str) -> VerifiedToken:
 
 
 def roles_at(claims: Mapping[str, Any], path: str) -> frozenset[str]:
-    """The string or array of strings at a dotted path. A claim whose whole name is the path comes first."""
+    """The string or array of strings at a dotted path."""
+    value = claim_at(claims, path)
+    named = value if isinstance(value, list) else [value]
+    return frozenset(role for role in named if isinstance(role, str) and role)
+
+
+def claim_at(claims: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path, None where there is none. A claim whose whole name is the path comes first."""
     value: Any = claims.get(path)
     if value is None:
         value = claims
         for name in path.split("."):
             value = value.get(name) if isinstance(value, Mapping) else None
-    named = value if isinstance(value, list) else [value]
-    return frozenset(role for role in named if isinstance(role, str) and role)
+    return value
 
 
 def _object(payload: bytes) -> dict[str, Any]:
@@ -138,8 +148,9 @@ def _strings(value: object) -> tuple[str, ...]:
     raise refused("claims")
 
 
-def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    value = claims["scope"] if "scope" in claims else claims.get("scp")
+def _scopes(claims: Mapping[str, Any], path: str | None) -> frozenset[str]:
+    named = path or ("scope" if "scope" in claims else "scp")
+    value = claim_at(claims, named) if path else claims.get(named)
     scopes = frozenset(scope for text in _strings(value) for scope in text.split())
     if len(scopes) > MAX_SCOPES:
         raise refused("claims")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,6 +26,23 @@ ALGORITHMS: Final = MappingProxyType(
     }
 )
 """Algorithm to the key type and curve that it takes. Only asymmetric ones: no published key can be a MAC secret."""
+
+MIN_SECRET_BYTES: Final = 32
+"""RFC 7518 §3.2: a key for HS256 has at least the size of its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntrospectionEndpoint:
+    """Whom to ask about opaque tokens (RFC 7662), and as whom."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    in_header: bool = True
+    """Whether name and secret go into Authorization rather than into the body."""
+    remembered: float = 30.0
+    """Seconds for which an active token is not asked about again."""
+    refusals_remembered: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +72,43 @@ class TrustedIssuer:
     """Seconds after which the key set is fetched again."""
     max_stale: float = 86_400.0
     """Seconds for which a failing source keeps the last good set."""
+    secret: bytes = field(default=b"", repr=False)
+    """Of an issuer that signs with HS256: it publishes no keys, and no published key can then be its MAC secret."""
+    introspection: IntrospectionEndpoint | None = None
+    scope_claim: str | None = None
+    """Path of the claim with the scopes; None for `scope`, else `scp`."""
 
     def __post_init__(self) -> None:
         if not self.issuer:
             raise ConfigurationError("An issuer has no name.")
-        if not self.algorithms or not set(self.algorithms) <= ALGORITHMS.keys():
-            raise ConfigurationError(f"The algorithms of {self.issuer} must be some of {', '.join(ALGORITHMS)}.")
         if not self.audiences or not all(self.audiences):
             raise ConfigurationError(f"No audience is named for {self.issuer}: any token of it would be accepted.")
         if self.roles_claim.split(".")[0] == "user_metadata":
             raise ConfigurationError("Roles cannot come from user_metadata: users write it themselves.")
-        require_private_transport(self.jwks_url)
+        self._check_source()
+
+    def _check_source(self) -> None:
+        if sum((bool(self.jwks_url), bool(self.secret), self.introspection is not None)) != 1:
+            raise ConfigurationError(f"{self.issuer} needs one of a key set, a secret and introspection.")
+        if self.introspection is not None:
+            require_private_transport(self.introspection.url)
+        elif self.secret:
+            if self.algorithms != ("HS256",):
+                raise ConfigurationError(f"A shared secret of {self.issuer} is for HS256 and nothing else.")
+            if len(self.secret) < MIN_SECRET_BYTES:
+                raise ConfigurationError(f"The secret of {self.issuer} must have at least {MIN_SECRET_BYTES} bytes.")
+        else:
+            if not self.algorithms or not set(self.algorithms) <= ALGORITHMS.keys():
+                raise ConfigurationError(f"The algorithms of {self.issuer} must be some of {', '.join(ALGORITHMS)}.")
+            require_private_transport(self.jwks_url)
 
     @property
     def verification(self) -> tuple[object, ...]:
         """What signature and time depend on: servers that agree on it share keys and remembered tokens."""
-        return (self.issuer, self.jwks_url, self.algorithms, self.leeway, self.refresh, self.max_stale)
+        return (
+            *(self.issuer, self.jwks_url, self.secret, self.introspection, self.algorithms),
+            *(self.scope_claim, self.leeway, self.refresh, self.max_stale),
+        )
 
 
 def require_private_transport(url: str) -> None:
@@ -78,4 +116,4 @@ def require_private_transport(url: str) -> None:
     parts = urlsplit(url)
     if parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))):
         return
-    raise ConfigurationError("A key set must be fetched over https, or over http from loopback.")
+    raise ConfigurationError("Keys and tokens must be asked about over https, or over http on loopback.")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from rowgate.config.defaults import issuers_of
 from rowgate.errors import ConfigurationError
-from rowgate.supabase.project import advertised_scopes, trusted_issuer
+from rowgate.supabase.project import advertised_scopes
 
 if TYPE_CHECKING:
     from rowgate.config.models import Config, Server
@@ -90,7 +91,7 @@ def _body(config: Config, server: Server) -> bytes:
     # Strings as configured: URL types add or drop slashes, and clients compare bytes (RFC 9728 §3.3, RFC 8414 §3.3).
     document: dict[str, Any] = {
         "resource": resource_url(config, server),
-        "authorization_servers": [trusted_issuer(config, server).issuer],
+        "authorization_servers": [issuer.issuer for issuer in issuers_of(config, server)],
     }
     if scopes := advertised_scopes(config, server):
         document["scopes_supported"] = list(scopes)

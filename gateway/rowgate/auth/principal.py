@@ -42,8 +42,8 @@ class Principal:
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
     credential: str = field(default="", repr=False)
     """The verified token itself; it leaves the gateway only towards a plugin with `credential: user_token`, and towards
-    Supabase when the gateway asks it as the user. Empty for whoever has no token that Supabase could take: applications,
-    the public, and holders of opaque tokens."""
+    Supabase when the gateway asks it as the user. Empty for whoever has no token that Supabase could take:
+    applications, the public, and holders of opaque tokens."""
 
     @property
     def delegated(self) -> bool:

@@ -31,6 +31,7 @@ Reason = Literal[
     "audience",
     "anonymous_user",
     "client_missing",
+    "inactive",
 ]
 """What is wrong with the token, in about the order in which it is judged."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cachetools import LRUCache
 from joserfc import jws
@@ -16,7 +16,6 @@ from joserfc.jws import CompactSignature, JWSRegistry
 from rowgate.auth.bearer import MAX_TOKEN_BYTES
 from rowgate.auth.claims import VerifiedToken, read_claims
 from rowgate.auth.issuer import TrustedIssuer
-from rowgate.auth.jwks import KeySource
 from rowgate.auth.keys import VerificationKey
 from rowgate.auth.refusal import refused
 from rowgate.observe.events import Emit, TokenLookup, discard
@@ -36,6 +35,17 @@ class _Remembered:
     until: float
 
 
+class Keys(Protocol):
+    """The keys of one issuer: published ones, or a shared secret."""
+
+    @property
+    def generation(self) -> int: ...
+
+    async def find(self, kid: str | None, algorithm: str) -> VerificationKey | None: ...
+
+    async def replacement(self, failed: VerificationKey, kid: str | None, algorithm: str) -> VerificationKey | None: ...
+
+
 class TokenVerifier:
     """One for each issuer entry of one configuration: a new configuration remembers nothing of the old.
 
@@ -46,7 +56,7 @@ class TokenVerifier:
     def __init__(
         self,
         issuer: TrustedIssuer,
-        keys: KeySource,
+        keys: Keys,
         *,
         clock: Callable[[], float] = time.time,
         emit: Emit = discard,
@@ -73,7 +83,7 @@ class TokenVerifier:
             self._emit(_HIT)
             return remembered
         self._emit(_MISS)
-        verified = read_claims(await self._signed_payload(encoded), self._issuer.issuer)
+        verified = read_claims(await self._signed_payload(encoded), self._issuer.issuer, self._issuer.scope_claim)
         self._check_time(verified)
         self._remember(digest, verified)
         return verified

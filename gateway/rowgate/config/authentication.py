@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from rowgate.config.secret import OptionalSecret, Secret
+from rowgate.config.secret import Secret
 from rowgate.config.section import Section
 from rowgate.config.values import (
     Duration,
@@ -76,7 +76,7 @@ class Issuer(Section):
 
     issuer: TrustedUrl = Field(description="The iss claim of accepted tokens, byte for byte.")
     jwks_url: TrustedUrl | None = Field(None, description="Where the issuer publishes its public keys.")
-    secret: OptionalSecret = Field(
+    secret: Secret | None = Field(
         None,
         description="Shared HS256 secret of an issuer that publishes no keys, at least 32 bytes; in place of jwks_url.",
     )
@@ -217,7 +217,7 @@ class ApiKey(Section):
 
     name: BriefText = Field(description="Name of the key, which log, audit and rules show as the client.")
     subject: BriefText = Field(description="The application that calls; several keys may share it.")
-    secret: OptionalSecret = Field(None, description="The key itself, at least 32 characters.")
+    secret: Secret | None = Field(None, description="The key itself, at least 32 characters.")
     hash: KeyHash | None = Field(
         None, description="SHA-256 of the key, written sha256: and 64 hexadecimal digits; in place of secret."
     )
@@ -273,5 +273,5 @@ class Auth(Section):
     keys: tuple[ApiKey, ...] = Field((), max_length=256, description="The API keys of mode api-key.")
     lookup: KeyLookup | None = Field(None, description="Where API keys are looked up that are not listed under keys.")
     acknowledge: Text | None = Field(
-        None, description=f"A public server needs this sentence, word for word: {ACKNOWLEDGEMENT}"
+        None, description=f"Sentence that a public server needs, word for word: {ACKNOWLEDGEMENT}"
     )

@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from rowgate.config.authentication import Auth
 from rowgate.config.document import MAX_BYTES, Document, parse
-from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, ServerPath, Supabase
+from rowgate.config.models import Config, Entry, Gateway, Plugin, Scopes, ServerPath, Supabase
 from rowgate.config.problems import ConfigurationProblems, Finding, Location, Problem, nearest
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Sources

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from rowgate.config.authentication import Auth
 from rowgate.config.secret import OptionalSecret, Secret
+from rowgate.config.section import Section
 from rowgate.config.values import (
     Address,
     BaseUrl,
@@ -32,16 +34,6 @@ from rowgate.config.values import (
     size,
     whole,
 )
-from rowgate.supabase.tokens import KEY_ROLES
-
-Algorithm = Literal["ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519"]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
-    )
-
 
 # --- the gateway itself ------------------------------------------------------------------------------------
 
@@ -141,6 +133,11 @@ class Supabase(Section):
     secret_key: Secret | None = Field(
         None, description="The project's secret key, only for functions that nobody but the gateway may call."
     )
+    jwt_secret: Secret | None = Field(
+        None,
+        description="The legacy HS256 secret of a project that publishes no keys; its tokens are then verified with it "
+        "alone.",
+    )
 
 
 # --- plugins -----------------------------------------------------------------------------------------------
@@ -182,69 +179,6 @@ class Plugin(Section):
 
 
 # --- servers -----------------------------------------------------------------------------------------------
-
-
-def _dotted(value: str) -> str:
-    if not all(value.split(".")) or len(value) > 256:
-        raise refuse("must be a claim name, or names joined by dots")
-    if value.split(".")[0] == "user_metadata":
-        raise refuse("must not lie in user_metadata: users write that themselves")
-    return value
-
-
-def _token_role(value: str) -> str:
-    if value in KEY_ROLES:
-        raise refuse("must not be a role of API keys: such a token is nobody's sign-in")
-    return value
-
-
-def _asymmetric(value: object) -> object:
-    if isinstance(value, str) and value.startswith("HS"):
-        hint = "A Supabase project that still signs with its legacy secret has to change to signing keys."
-        raise refuse("must be an algorithm with a public key", hint)
-    return value
-
-
-class Issuer(Section):
-    """Who issues the tokens, where it is not the Supabase project."""
-
-    issuer: TrustedUrl = Field(description="The iss claim of accepted tokens, byte for byte.")
-    jwks_url: TrustedUrl = Field(description="Where the issuer publishes its public keys.")
-    audience: tuple[Text, ...] = Field(
-        min_length=1, description="Accepted values of the aud claim; a token must name one of them."
-    )
-    algorithms: tuple[Annotated[Algorithm, BeforeValidator(_asymmetric)], ...] = Field(
-        ("ES256", "RS256"), min_length=1, description="Signature algorithms that are accepted from this issuer."
-    )
-    token_role: tuple[Annotated[Text, AfterValidator(_token_role)], ...] | None = Field(
-        None, min_length=1, description="Accepted values of the role claim; without it the claim is not required."
-    )
-    roles_claim: Annotated[Text, AfterValidator(_dotted)] = Field(
-        "app_metadata.roles", description="Path of the claim that holds the caller's roles, a string or an array."
-    )
-    leeway: Annotated[Duration, seconds(0, 300)] = Field(
-        30.0, description="How far the issuer's clock and ours may differ."
-    )
-    key_refresh: Annotated[Duration, seconds(10, 86400)] = Field(
-        600.0, description="How often the public keys are fetched again."
-    )
-    key_max_stale: Annotated[Duration, seconds(0, 7 * 86400)] = Field(
-        86400.0, description="How long the last good keys serve while the issuer cannot be reached."
-    )
-
-
-class Auth(Section):
-    """Who may call a server."""
-
-    mode: Literal["oauth", "bearer"] = Field(
-        description="oauth announces where to sign in; bearer takes a token that the client already has."
-    )
-    issuer: Issuer | None = Field(None, description="Who issues the tokens; by default the Supabase project.")
-    require_client: Flag = Field(
-        default_factory=lambda data: data.get("mode") != "bearer",
-        description="Whether a token must name the OAuth client it was issued to; by default true for oauth only.",
-    )
-    anonymous_users: Flag = Field(False, description="Whether Supabase's anonymous users are accepted.")
 
 
 class Scopes(Section):

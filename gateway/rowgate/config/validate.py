@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey, import_key
 
+from rowgate.config.authentication import Auth
 from rowgate.config.defaults import implied, is_supabase, issuable_scopes
 from rowgate.config.exposure import exposure
-from rowgate.config.models import Auth, Config, Entry, Gateway, Plugin, Scopes, Server, Supabase
+from rowgate.config.models import Config, Entry, Gateway, Plugin, Scopes, Server, Supabase
 from rowgate.config.problems import Finding, Location
 from rowgate.config.secret import Secret
 from rowgate.config.values import Address, is_loopback

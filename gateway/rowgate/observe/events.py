@@ -65,6 +65,15 @@ class TokenLookup:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityAsked:
+    """Somebody was asked over the network about a caller."""
+
+    source: Literal["introspection", "lookup", "session"]
+    outcome: Literal["ok", "refused", "failed", "accepted"]
+    """`accepted`: there was no answer, and the configuration lets the caller in all the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeysRefreshed:
     issuer: str
     outcome: Literal["ok", "empty", "failed"]
@@ -132,7 +141,8 @@ class SecurityNotice:
     """Something an operator should know about a setting in force: printed at start and counted."""
 
     reason: str
-    """Bounded: `context_key_ephemeral`, `user_token_over_clear_http`, `audience_unbound`."""
+    """Bounded: `context_key_ephemeral`, `user_token_over_clear_http`, `audience_unbound`, `public_server`,
+    `shared_secret`, `session_unchecked_on_error`."""
     detail: str
 
 
@@ -149,6 +159,7 @@ Event = (
     RequestFinished
     | RequestMalformed
     | TokenLookup
+    | IdentityAsked
     | KeysRefreshed
     | CatalogLoaded
     | CapabilityQuarantined

@@ -23,6 +23,7 @@ from rowgate.observe.events import (
     Emit,
     Event,
     GatewayChanged,
+    IdentityAsked,
     KeysRefreshed,
     RequestFinished,
     RequestMalformed,
@@ -156,6 +157,9 @@ class _Log:
                     "keys_refreshed",
                     **_some(issuer=event.issuer, outcome=event.outcome, keys=event.keys, detail=event.detail or None),
                 )
+            case IdentityAsked():
+                log = self._logger.warning if event.outcome in ("failed", "accepted") else self._logger.debug
+                log("identity_asked", source=event.source, outcome=event.outcome)
             case CatalogLoaded():
                 self._catalog(event)
             case CapabilityQuarantined():

@@ -25,6 +25,7 @@ from rowgate.observe.events import (
     Defect,
     Event,
     GatewayChanged,
+    IdentityAsked,
     KeysRefreshed,
     RequestFinished,
     RequestMalformed,
@@ -92,6 +93,8 @@ class Metrics:
                 self._token_requests().inc()
                 if event.hit:
                     self._token_hits().inc()
+            case IdentityAsked():
+                self._identity(event.source, event.outcome).inc()
             case UpstreamFinished():
                 self._upstream(event.plugin, event.code or "ok").inc()
                 self._upstream_seconds(event.plugin).observe(event.duration)
@@ -191,6 +194,12 @@ class Metrics:
         self._malformed = c("malformed_requests", "Bytes that the HTTP parser refused.", "code")
         self._token_requests = c("token_cache_requests", "Look-ups in the cache of verified tokens.")
         self._token_hits = c("token_cache_hits", "Look-ups that found a verified token.")
+        self._identity = c(
+            "identity_checks",
+            "Questions to others about a caller: key lookup, introspection, session.",
+            "source",
+            "outcome",
+        )
         self._jwks = c("jwks_refreshes", "Fetches of an issuer's key set.", "issuer", "outcome")
         self._jwks_time = g("jwks_last_success_timestamp_seconds", "When the key set was last fetched.", "issuer")
         self._jwks_keys = g("jwks_keys", "Keys in the set that is in use.", "issuer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from rowgate.config.defaults import issuer_of
-from rowgate.config.models import Config
+from rowgate.config.defaults import issuers_of
+from rowgate.config.models import Config, Server
 from rowgate.config.values import is_loopback
 from rowgate.observe.events import SecurityNotice
 
@@ -19,9 +19,10 @@ def security_notices(config: Config) -> Iterator[SecurityNotice]:
             "its key again after each start.",
         )
     for name, server in config.servers.items():
-        if (
-            server.auth.mode == "oauth"
-            and config.gateway.public_url + server.path not in issuer_of(config, server).audience
+        yield from _callers(name, server, config)
+        resource = config.gateway.public_url + server.path
+        if server.auth.mode == "oauth" and not all(
+            resource in issuer.audience for issuer in issuers_of(config, server)
         ):
             yield SecurityNotice(
                 "audience_unbound",
@@ -34,3 +35,26 @@ def security_notices(config: Config) -> Iterator[SecurityNotice]:
             yield SecurityNotice(
                 "user_token_over_clear_http", f"Plugin {name} receives users' tokens over a connection without TLS."
             )
+
+
+def _callers(name: str, server: Server, config: Config) -> Iterator[SecurityNotice]:
+    if server.auth.mode == "public":
+        exposed = [
+            text
+            for entry in server.capabilities
+            for text in (*entry.tools, *entry.resources, *entry.templates, *entry.prompts)
+        ]
+        yield SecurityNotice(
+            "public_server", f"Anyone can use server {name} without signing in. It exposes {', '.join(exposed)}."
+        )
+    for issuer in issuers_of(config, server):
+        if issuer.secret is not None:
+            yield SecurityNotice(
+                "shared_secret",
+                f"Tokens for server {name} are verified with a secret: whoever knows it can make them for anyone.",
+            )
+    if server.auth.session.check.max_age is not None and server.auth.session.on_error == "accept":
+        yield SecurityNotice(
+            "session_unchecked_on_error",
+            f"While Supabase Auth gives no answer, server {name} lets in users who may have signed out.",
+        )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rowgate import __version__
-from rowgate.config.defaults import issuer_of
+from rowgate.config.defaults import issuers_of
 from rowgate.config.models import Config
 from rowgate.observe.audit import audit_subscriber
 from rowgate.observe.events import Emit, fan_out
@@ -29,7 +29,12 @@ def observers(config: Config, writer: LineWriter | None = None) -> Iterator[Obse
     """Log and audit go to standard output, or to `writer`. Leaving writes what is still gathered."""
     metrics = Metrics(__version__)
     health = Health(
-        issuers=dict.fromkeys(issuer_of(config, server).issuer for server in config.servers.values()),
+        issuers=dict.fromkeys(
+            issuer.issuer
+            for server in config.servers.values()
+            for issuer in issuers_of(config, server)
+            if issuer.jwks_url is not None
+        ),
         required_plugins=[name for name, plugin in config.plugins.items() if plugin.required],
     )
     lines = writer or stdout_writer(on_loss=metrics.lines_lost)

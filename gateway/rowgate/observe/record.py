@@ -9,6 +9,7 @@ from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METH
 from rowgate.auth.principal import Principal
 from rowgate.errors import (
     AuthenticationError,
+    ClientNotAllowed,
     GatewayError,
     HostNotAllowed,
     InsufficientScope,
@@ -86,7 +87,7 @@ class Record:
 def outcome_of(error: GatewayError) -> Outcome:
     if isinstance(error, AuthenticationError):
         return "unauthenticated"
-    if isinstance(error, InsufficientScope | UnknownCapability | HostNotAllowed | OriginNotAllowed):
+    if isinstance(error, ClientNotAllowed | InsufficientScope | UnknownCapability | HostNotAllowed | OriginNotAllowed):
         return "denied"
     if isinstance(error, UpstreamError):
         return "upstream_error"

@@ -10,6 +10,7 @@ from joserfc.jwk import OctKey
 from multidict import CIMultiDict
 
 from rowgate.auth import authenticators
+from rowgate.auth.authenticators import Tokens
 from rowgate.auth.principal import Actor
 from rowgate.errors import AuthenticationError, CredentialsMissing, KeysUnavailable, TokenRefused
 
@@ -186,7 +187,12 @@ async def test_servers_share_keys_and_judge_apart(
     trusted: Any, session: Any, clock: Any, local: Any, signing: Any
 ) -> None:
     doors = authenticators(
-        {"main": trusted(), "strict": trusted(audiences=("https://mcp.example.com/strict",))}, session, clock=clock
+        {
+            "main": Tokens((trusted(),)),
+            "strict": Tokens((trusted(audiences=("https://mcp.example.com/strict",)),)),
+        },
+        session,
+        clock=clock,
     )
     await doors.fetch_keys()
     headers = CIMultiDict({"Authorization": f"Bearer {local.mint(signing.ec)}"})
@@ -200,13 +206,13 @@ async def test_servers_share_keys_and_judge_apart(
 
 
 async def test_issuers_that_verify_differently_share_nothing(trusted: Any, session: Any) -> None:
-    doors = authenticators({"one": trusted(), "two": trusted(algorithms=("RS256",))}, session)
+    doors = authenticators({"one": Tokens((trusted(),)), "two": Tokens((trusted(algorithms=("RS256",)),))}, session)
     assert len(doors.sources) == 2
 
 
 async def test_issuers_whose_keys_are_missing_are_named(trusted: Any, session: Any, local: Any) -> None:
     local.keys = []
-    doors = authenticators({"main": trusted()}, session)
+    doors = authenticators({"main": Tokens((trusted(),))}, session)
     await doors.fetch_keys()
     assert doors.issuers_without_keys() == ("https://project.supabase.co/auth/v1",)
     await doors.close()

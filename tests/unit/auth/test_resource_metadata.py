@@ -13,7 +13,7 @@ from rowgate.auth.metadata import documents, metadata_url, resource, resource_ur
 from rowgate.config.defaults import is_supabase
 from rowgate.config.models import Config
 from rowgate.errors import ConfigurationError
-from rowgate.supabase.project import trusted_issuer
+from rowgate.supabase.project import trusted_issuers
 
 PROJECT = "https://project.supabase.co"
 CUSTOM = {"issuer": "https://id.example.com", "jwks_url": "https://id.example.com/jwks", "audience": ["notes"]}
@@ -134,13 +134,13 @@ def test_a_title_outside_ascii_survives() -> None:
 
 def test_the_project_is_trusted_with_its_own_users_only() -> None:
     settings = config(main={}, bearer={"path": "/b", "auth": {"mode": "bearer"}})
-    issuer = trusted_issuer(settings, settings.servers["main"])
+    (issuer,) = trusted_issuers(settings, settings.servers["main"])
     assert issuer.issuer == f"{PROJECT}/auth/v1"
     assert issuer.jwks_url == f"{PROJECT}/auth/v1/.well-known/jwks.json"
     assert (issuer.audiences, issuer.token_roles) == (("authenticated",), ("authenticated",))
     assert issuer.require_client
     assert not issuer.anonymous_users
-    assert not trusted_issuer(settings, settings.servers["bearer"]).require_client
+    assert not trusted_issuers(settings, settings.servers["bearer"])[0].require_client
 
 
 def test_the_project_spelt_out_as_an_issuer_still_needs_the_role_of_users() -> None:
@@ -149,11 +149,11 @@ def test_the_project_spelt_out_as_an_issuer_still_needs_the_role_of_users() -> N
         own={"auth": {"mode": "oauth", "issuer": own}}, other={"auth": {"mode": "oauth", "issuer": CUSTOM}}
     )
     assert is_supabase(settings.servers["own"].auth, settings.supabase)
-    assert trusted_issuer(settings, settings.servers["own"]).token_roles == ("authenticated",)
-    assert trusted_issuer(settings, settings.servers["other"]).token_roles is None
+    assert trusted_issuers(settings, settings.servers["own"])[0].token_roles == ("authenticated",)
+    assert trusted_issuers(settings, settings.servers["other"])[0].token_roles is None
 
 
 def test_a_server_without_any_issuer_is_refused() -> None:
     settings = config().model_copy(update={"supabase": None})
     with pytest.raises(ConfigurationError):
-        trusted_issuer(settings, settings.servers["main"])
+        trusted_issuers(settings, settings.servers["main"])

@@ -9,8 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from rowgate.config.load import Checked, load
-from rowgate.config.models import Config, Section
+from rowgate.config.models import Config
 from rowgate.config.problems import ConfigurationProblems
+from rowgate.config.section import Section
 
 Check = Callable[..., Checked]
 ROOT = Path(__file__).parents[3]

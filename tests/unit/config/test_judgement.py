@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rowgate.config.defaults import issuable_scopes, issuer_of
+from rowgate.config.defaults import issuable_scopes, issuers_of
 from rowgate.config.load import Checked
 from rowgate.config.models import Config
 
@@ -143,7 +143,7 @@ def test_advertised_scopes_in_mode_bearer_do_nothing(check: Check, minimal: str)
 def test_the_defaults_of_a_project(check: Check, minimal: str) -> None:
     config = check(minimal).config
     assert config is not None
-    issuer = issuer_of(config, config.servers["main"])
+    (issuer,) = issuers_of(config, config.servers["main"])
     assert issuer.issuer == "https://acme.supabase.co/auth/v1"
     assert issuer.jwks_url == "https://acme.supabase.co/auth/v1/.well-known/jwks.json"
     assert (issuer.audience, issuer.token_role) == (("authenticated",), ("authenticated",))
@@ -154,7 +154,7 @@ def test_an_issuer_is_kept_byte_for_byte(check: Check, minimal: str) -> None:
     own = OWN.replace("https://login.example.com\n", "https://login.example.com/\n")
     config = check(minimal.replace("auth: {mode: oauth}", f"auth:\n      mode: oauth{own}")).config
     assert config is not None
-    assert issuer_of(config, config.servers["main"]).issuer == "https://login.example.com/"
+    assert issuers_of(config, config.servers["main"])[0].issuer == "https://login.example.com/"
 
 
 @pytest.mark.parametrize(
