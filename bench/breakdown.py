@@ -29,7 +29,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("host, origin, body", ("rowgate/edge/origin.py", "rowgate/edge/body.py", "rowgate/edge/forwarded.py")),
     ("HTTP out", ("rowgate/upstream/leg.py", "rowgate/upstream/pooled.py", "aiohttp/client", "aiohttp/connector.py")),
     ("exchange with the plugin", ("rowgate/upstream/",)),
-    ("pipeline and door", ("rowgate/pipeline.py", "rowgate/door.py")),
+    ("pipeline and door", ("rowgate/pipeline.py", "rowgate/relay.py", "rowgate/door.py")),
     ("HTTP in", ("aiohttp/web_protocol.py", "aiohttp/web", "rowgate/edge/listener.py")),
     ("event loop", ("",)),
 )
