@@ -17,7 +17,6 @@ from aiohttp import ClientSession, DummyCookieJar, web
 from rowgate.auth.admission import Admission
 from rowgate.auth.authenticators import Authenticators, authenticators
 from rowgate.auth.metadata import documents, resource
-from rowgate.config.defaults import issuable_scopes
 from rowgate.config.models import Config
 from rowgate.config.values import is_loopback
 from rowgate.door import Door, Routes
@@ -25,20 +24,26 @@ from rowgate.edge.listener import Listener
 from rowgate.edge.origin import OriginPolicy
 from rowgate.endpoint import Endpoint
 from rowgate.errors import StartError
+from rowgate.limits import Limits
 from rowgate.observe.events import Emit, GatewayChanged
 from rowgate.observe.health import Health, internal_app
 from rowgate.observe.metrics import Metrics
 from rowgate.observe.notices import security_notices
 from rowgate.pipeline import Pipeline
+from rowgate.policy import assembly
+from rowgate.policy.assembly import Asked, Rules, rules_of
 from rowgate.policy.catalogs import Catalogs
-from rowgate.policy.rules import ScopePolicy
+from rowgate.policy.offers import DISCOVER
 from rowgate.protocol.answers import ServerIdentity
 from rowgate.relay import Relay
 from rowgate.supabase.callers import admissions, sessions_of, strategy_of
 from rowgate.supabase.project import supabase_api
 from rowgate.upstream.context import ContextIssuer, ContextKeys, ephemeral_key, published_key, signing_key
+from rowgate.upstream.environment import PluginEnvironment
 from rowgate.upstream.forward import Forwarder
+from rowgate.upstream.leg import Leg
 from rowgate.upstream.pooled import leg_to
+from rowgate.upstream.supervisor import supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +77,37 @@ async def gateway(
         if sessions is not None:
             stack.push_async_callback(sessions.close)
         admitted = admissions(config, sessions, emit)
-        forwarder = Forwarder(
-            config.plugins,
-            legs={name: leg_to(plugin) for name, plugin in config.plugins.items()},
-            context=ContextIssuer(
-                keys, issuer=config.gateway.public_url, lifetime=config.gateway.context.lifetime, clock=clock
-            ),
+        environment = PluginEnvironment(config, keys)
+        supervised = await stack.enter_async_context(supervisor(config.plugins, environment, emit=emit))
+        legs: dict[str, Leg] = {}
+        for name, plugin in config.plugins.items():
+            legs[name] = leg_to(plugin, supervised.socket(name))
+            stack.push_async_callback(legs[name].close)
+        context = ContextIssuer(
+            keys, issuer=config.gateway.public_url, lifetime=config.gateway.context.lifetime, clock=clock
+        )
+        forwarder = Forwarder(config.plugins, legs=legs, context=context, emit=emit)
+        rules = rules_of(config, Asked(session, api, context, sessions, emit))
+        stack.push_async_callback(assembly.close, rules)
+        catalogs = Catalogs(
+            servers=config.servers,
+            plugins=config.plugins,
+            scopes={name: it.scopes for name, it in rules.items()},
+            ask=forwarder.ask,
+            hooks=assembly.hooks(rules),
             emit=emit,
         )
-        stack.push_async_callback(forwarder.close)
-        scopes = {
-            name: ScopePolicy.of(server.scopes, issuable=issuable_scopes(server))
-            for name, server in config.servers.items()
-        }
-        catalogs = Catalogs(servers=config.servers, plugins=config.plugins, scopes=scopes, ask=forwarder.ask, emit=emit)
         stack.push_async_callback(catalogs.close)
-        handle = door(config, auth, admitted, scopes, catalogs, forwarder, emit).handle
+        limits = Limits.of(config, emit)
+        stack.push_async_callback(limits.close)
+        handle = door(config, auth, admitted, rules, limits, catalogs, forwarder, emit).handle
         public = Listener(handle, emit=emit, patience=config.gateway.request.timeout)
         internal = internal_app(metrics, health, lambda: keys.jwks)
         public_at, internal_at = await listen(stack, config, public, internal)
         for notice in security_notices(config):
             emit(notice)
         emit(GatewayChanged("starting", f"listening on {public_at[0]}:{public_at[1]}"))
+        supervised.start(lambda plugin: forwarder.ask(plugin, DISCOVER, {}), catalogs.reload)
         await auth.fetch_keys()
         await catalogs.load()
         for refreshing in (asyncio.create_task(auth.run()), asyncio.create_task(catalogs.run())):
@@ -106,7 +120,8 @@ def door(
     config: Config,
     auth: Authenticators,
     admitted: Mapping[str, Admission | None],
-    scopes: Mapping[str, ScopePolicy],
+    rules: Mapping[str, Rules],
+    limits: Limits,
     catalogs: Catalogs,
     forwarder: Forwarder,
     emit: Emit,
@@ -119,7 +134,10 @@ def door(
             resource=resource(config, server),
             authenticator=auth.by_server[name],
             admission=admitted[name],
-            scopes=scopes[name],
+            scopes=rules[name].scopes,
+            grants=rules[name].grants,
+            authorization=rules[name].authorization,
+            budgets=limits.budgets[name],
         )
         for name, server in config.servers.items()
     }
@@ -128,6 +146,8 @@ def door(
         pipeline=Pipeline(
             limits=config.gateway.request,
             catalogs=catalogs,
+            occupancy=limits.occupancy,
+            failures=limits.failures,
             relay=Relay(forwarder, config.plugins, deadline=config.gateway.request.timeout, emit=emit),
         ),
         origin=OriginPolicy(

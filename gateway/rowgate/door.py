@@ -10,9 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
+from rowgate.auth import step_up
 from rowgate.auth.challenge import challenge_for
 from rowgate.auth.metadata import HEADERS, PREFLIGHT_HEADERS, Document
 from rowgate.edge.forwarded import IPNetwork, client_address, request_id
@@ -24,13 +26,14 @@ from rowgate.errors import (
     InsufficientScope,
     MalformedRequest,
     MethodNotAllowed,
+    ModelRefusal,
     NotFound,
 )
 from rowgate.observe.events import Defect, Emit, StreamChanged
 from rowgate.observe.record import Record
 from rowgate.pages import connect_page
 from rowgate.pipeline import Pipeline
-from rowgate.protocol.render import PROBLEM, error_message, error_status, problem
+from rowgate.protocol.render import PROBLEM, error_message, error_status, problem, refused_call
 from rowgate.protocol.stream import Answer
 
 SERVER = "rowgate"
@@ -77,14 +80,14 @@ class Door:
             response = await self._dispatch(request, record, answer)
             record.status = response.status
         except GatewayError as error:
-            response = await self._refuse(error, record, answer)
+            response = await self._refuse(error, request, record, answer)
         except (asyncio.CancelledError, ConnectionError):
             # The client left. On MCP's stateless transport that is how a call is cancelled.
             record.outcome = "cancelled"
             raise
         except Exception as error:
             self._emit(Defect("request", error, record.request_id))
-            response = await self._refuse(GatewayError(), record, answer)
+            response = await self._refuse(GatewayError(), request, record, answer)
         finally:
             if record.streamed and record.server:
                 self._emit(StreamChanged(record.server, -1))
@@ -137,13 +140,18 @@ class Door:
         page, headers = connect_page(endpoint.identity, self._public_url + endpoint.config.path)
         return await answer.send(page, content_type="text/html; charset=utf-8", headers=headers)
 
-    async def _refuse(self, error: GatewayError, record: Record, answer: Answer) -> web.StreamResponse:
+    async def _refuse(
+        self, error: GatewayError, request: web.BaseRequest, record: Record, answer: Answer
+    ) -> web.StreamResponse:
         record.refused(error)
         record.status = 200 if answer.streaming else error_status(error, record.era)
         headers = dict(error.headers)
         endpoint = self._endpoint_of(record)
         if endpoint and isinstance(error, AuthenticationError | InsufficientScope):
             headers |= challenge_for(error, endpoint.resource)
+        if endpoint and (told := told_in_result(error, request, record, endpoint, headers)):
+            record.status = 200
+            return await answer.finish(told)
         if record.parsed:
             message = error_message(error, record.request_id, record.rpc_id, record.era)
             return await answer.finish(message, record.status, headers)
@@ -153,3 +161,20 @@ class Door:
 
     def _endpoint_of(self, record: Record) -> Endpoint | None:
         return next((e for e in self._routes.endpoints.values() if e.name == record.server), None)
+
+
+def told_in_result(
+    error: GatewayError, request: web.BaseRequest, record: Record, endpoint: Endpoint, headers: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """The refusal as a tool's result, or None where it is said otherwise."""
+    call = record.call
+    if call is None or call.kind != "call":
+        return None
+    meta: dict[str, Any] = {}
+    if isinstance(error, InsufficientScope) and step_up.in_result(
+        endpoint.config.auth.challenge, request.headers, call
+    ):
+        meta[step_up.META_KEY] = [headers["WWW-Authenticate"]]
+    elif not isinstance(error, ModelRefusal):
+        return None
+    return refused_call(call, error, record.request_id, endpoint.identity, record.definition, **meta)

@@ -14,6 +14,7 @@ user, so it names what to do and nothing internal; `hint` is for the operator an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -277,7 +278,26 @@ class IdentityUnavailable(GatewayError):
 # --- RG3xx: policy -----------------------------------------------------------------------------------------
 
 
-class InsufficientScope(GatewayError):
+class ModelRefusal(GatewayError):
+    """A refusal that the model should read and act on.
+
+    A `tools/call` is answered with a tool error that has `kind` and `word` in it (HTTP 200, `isError`), because clients
+    hide the bodies of other answers from the model; every other method with a JSON-RPC error."""
+
+    status = 200
+    kind: ClassVar[str] = "forbidden"
+    word: ClassVar[str] = "FORBIDDEN"
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        return {"kind": self.kind, "code": self.word, **self.data}
+
+
+class PolicyError(GatewayError):
+    """The caller is known, and may not."""
+
+
+class InsufficientScope(PolicyError):
     """Answered with a challenge that names every scope the operation needs (RFC 6750 §3.1)."""
 
     code = "RG301"
@@ -291,7 +311,120 @@ class InsufficientScope(GatewayError):
         self.scopes = scopes
 
 
-class ClientNotAllowed(GatewayError):
+class ScopeNotGranted(ModelRefusal, PolicyError):
+    """Never a challenge: the scope comes from the application's grants, and no new token would bring it."""
+
+    code = "RG311"
+    rpc_code = 311
+    word = "SCOPE_NOT_GRANTED"
+    sentence = "The user has not granted this client what it needs for this."
+    hint = "`servers.*.scopes.source` reads scopes from the application's grants; `grant_url` names where to give one."
+
+    def __init__(self, scopes: tuple[str, ...] = (), grant_url: str | None = None) -> None:
+        where = f" The user can allow it at {grant_url}" if grant_url else ""
+        detail = f"The user has not granted this client: {' '.join(scopes)}.{where}" if scopes else ""
+        data = {"scopes": list(scopes), **({"grant_url": grant_url} if grant_url else {})}
+        super().__init__(detail, reason="grant", data=data)
+
+
+class AssuranceTooLow(ModelRefusal, PolicyError):
+    code = "RG303"
+    rpc_code = 303
+    word = "STRONGER_SIGN_IN_NEEDED"
+    sentence = "This needs a sign-in with a second factor, which this session does not have."
+    hint = "`require.aal`. OAuth tokens of Supabase are always aal1: no step-up of a client can mend it."
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail, reason="aal")
+
+
+class PermissionDenied(ModelRefusal, PolicyError):
+    code = "RG304"
+    rpc_code = 304
+    word = "PERMISSION_DENIED"
+    sentence = "The application does not permit this to the user."
+    hint = "The server's authorizer said no to the permission that `require.permission` names."
+
+    def __init__(self, permission: str = "") -> None:
+        super().__init__(reason="permission", data={"permission": permission} if permission else None)
+
+
+class ApprovalRequired(ModelRefusal, PolicyError):
+    code = "RG305"
+    rpc_code = 305
+    word = "APPROVAL_REQUIRED"
+    sentence = "The application wants somebody to approve this first."
+    hint = "The server's authorizer answered APPROVAL_REQUIRED for the permission that `require.permission` names."
+
+    def __init__(self, permission: str = "") -> None:
+        super().__init__(reason="approval", data={"permission": permission} if permission else None)
+
+
+class AuthorizerFailed(ModelRefusal, PolicyError):
+    """No answer is a no."""
+
+    code = "RG306"
+    rpc_code = 306
+    kind = "unavailable"
+    word = "PERMISSION_UNKNOWN"
+    sentence = "Whether this is permitted cannot be found out right now; try again later."
+    hint = "`servers.*.authorizer` did not answer, or not as it has to: the log line has the reason."
+
+    def __init__(self, permission: str = "", *, reason: str = "authorizer") -> None:
+        super().__init__(reason=reason, data={"permission": permission} if permission else None)
+
+
+class ArgumentsRefused(ModelRefusal):
+    """MCP 2025-11-25 and later: what is wrong with arguments is a tool error, so that the model can correct it."""
+
+    code = "RG307"
+    rpc_code = rpc.INVALID_PARAMS
+    kind = "invalid_arguments"
+    word = "INVALID_ARGUMENTS"
+    sentence = "The arguments do not fit the input schema of this tool."
+    hint = "Validated before an authorizer or a hook judges them; where there is neither, the plugin validates."
+
+
+class RefusedByHook(ModelRefusal, PolicyError):
+    """The sentence and the word are those of the hook."""
+
+    code = "RG308"
+    rpc_code = 308
+    sentence = "This server's own rules do not allow this."
+    hint = "The hook that `servers.*.policy.hook` names returned a denial."
+
+    def __init__(self, detail: str = "", denied_as: str = "") -> None:
+        super().__init__(detail, reason="hook", data={"code": denied_as} if denied_as else None)
+
+
+class HookFailed(ModelRefusal, PolicyError):
+    """An exception in a hook fails the call closed."""
+
+    code = "RG309"
+    rpc_code = 309
+    kind = "unavailable"
+    word = "RULES_FAILED"
+    sentence = "This server's own rules could not be applied; try again later."
+    hint = "The hook that `servers.*.policy.hook` names raised an exception: the log has a traceback."
+
+    def __init__(self) -> None:
+        super().__init__(reason="hook_failed")
+
+
+class ScopesUnavailable(PolicyError):
+    """Scopes come from a function, and it gave none: nobody is let in on a guess."""
+
+    code = "RG310"
+    status = 503
+    rpc_code = 310
+    sentence = "What the user granted cannot be read right now; try again."
+    hint = "The function of `servers.*.scopes.function` failed, is not granted to users, or gave no list of text."
+
+    def __init__(self, reason: str = "grants") -> None:
+        super().__init__(reason=reason, headers={"Retry-After": "2"})
+
+
+class ClientNotAllowed(PolicyError):
     """No new token would mend it, so it is no challenge."""
 
     code = "RG320"
@@ -299,6 +432,96 @@ class ClientNotAllowed(GatewayError):
     rpc_code = 320
     sentence = "This client may not use this server."
     hint = "Its client id is not among `auth.clients`."
+
+
+# --- RG4xx: limits -----------------------------------------------------------------------------------------
+
+
+class LimitReached(GatewayError):
+    """Refused for now. `retry_after`: whole seconds after which it is worth trying again, at least 1."""
+
+    status = 429
+
+    def __init__(self, limit: str, wait: float = 1.0) -> None:
+        """`limit` is the reason: the setting that was reached. `wait`: seconds."""
+        self.retry_after = max(1, math.ceil(wait))
+        seconds = f"{self.retry_after} second{'s' * (self.retry_after != 1)}"
+        super().__init__(
+            f"{self.sentence} Try again in {seconds}.",
+            reason=limit,
+            data={"retry_after": self.retry_after},
+            headers={"Retry-After": str(self.retry_after)},
+        )
+
+
+class CallerLimitReached(LimitReached, ModelRefusal):
+    """A limit of one caller: on a `tools/call` the model reads it and waits."""
+
+    kind = "limited"
+    word = "LIMIT_REACHED"
+    status = 429
+
+
+class AddressLimitReached(LimitReached):
+    code = "RG401"
+    rpc_code = 401
+    sentence = "Too many requests came from this network address."
+    hint = "`servers.*.limits.address`. Hosted clients share addresses: keep it wide, and limit subjects instead."
+
+
+class SubjectLimitReached(CallerLimitReached):
+    code = "RG402"
+    rpc_code = 402
+    sentence = "You have used this server as often as you may for now."
+    hint = "`servers.*.limits`: subject for calls, lists for lists, reads for resources and prompts."
+
+
+class CapabilityLimitReached(CallerLimitReached):
+    code = "RG403"
+    rpc_code = 403
+    sentence = "You have used this tool, prompt or resource as often as you may for now."
+    hint = "`limits.subject` of the entry in `servers.*.capabilities`."
+
+
+class TooManyAtOnce(CallerLimitReached):
+    code = "RG404"
+    rpc_code = 404
+    sentence = "Too many of your calls are running at once: wait for one to end."
+    hint = "`servers.*.limits.concurrency`, counted in each gateway process."
+
+
+class TooManyStreams(CallerLimitReached):
+    code = "RG405"
+    rpc_code = 405
+    sentence = "Too many of your event streams are open at once; this call was cancelled."
+    hint = "`servers.*.limits.streams`, counted in each process. A call streams once its plugin reports progress."
+
+
+class PluginBusy(CallerLimitReached):
+    code = "RG406"
+    status = 503
+    rpc_code = 406
+    word = "BUSY"
+    sentence = "The service behind this capability is busy."
+    hint = "`plugins.*.concurrency`, counted in each gateway process. Nothing is queued."
+
+
+class TooManyFailures(LimitReached):
+    code = "RG407"
+    rpc_code = 407
+    sentence = "Too many refused credentials came from this network address."
+    hint = "`gateway.limits.failed_authentications`. Good credentials from the same address are still accepted."
+
+
+class LimitsUnavailable(LimitReached):
+    code = "RG410"
+    status = 503
+    rpc_code = 410
+    sentence = "Requests cannot be counted right now."
+    hint = "`gateway.limits_store` failed, and `gateway.limits.on_store_error` is closed."
+
+    def __init__(self) -> None:
+        super().__init__("store")
 
 
 # --- RG5xx: upstream ---------------------------------------------------------------------------------------
@@ -313,7 +536,7 @@ class PluginUnreachable(UpstreamError):
     status = 502
     rpc_code = 501
     sentence = "The service behind this capability is not reachable; try again later."
-    hint = "Connecting to the plugin failed. Check `plugins.*.url` and that the process runs."
+    hint = "Connecting to the plugin failed. Check how `plugins.*` says to reach it, and that the process runs."
 
 
 class PluginTimeout(UpstreamError):
@@ -360,6 +583,14 @@ class CredentialRefused(AuthenticationError):
     code = "RG507"
     sentence = "The access token expired while it was used."
     hint = "Supabase refused the user's token that the plugin presented; the client refreshes on this answer."
+
+
+class PluginSocketForeign(UpstreamError):
+    code = "RG508"
+    status = 502
+    rpc_code = 508
+    sentence = "The service behind this capability is not the one that should be there."
+    hint = "Another user listens on the plugin's Unix socket: see `plugins.*.socket_owner`, and who may write there."
 
 
 # --- RG9xx: configuration and start ------------------------------------------------------------------------

@@ -11,17 +11,21 @@ is forwarded: the bytes of the client go no further than `read_call`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from rowgate.auth.principal import Principal
 from rowgate.config.models import Request
 from rowgate.edge.body import read_body, require_media
 from rowgate.endpoint import Endpoint
 from rowgate.errors import MethodNotAllowed, ParseError
+from rowgate.limits.failures import FailedAuthentications
+from rowgate.limits.occupancy import Occupancy
 from rowgate.observe.record import Record
+from rowgate.policy.authorization import NOTHING
 from rowgate.policy.catalogs import Catalogs
-from rowgate.policy.rules import Requirement, decide, require
+from rowgate.policy.rules import Requirement, decide, require, require_token
 from rowgate.protocol import ijson
 from rowgate.protocol.answers import own_result
 from rowgate.protocol.call import Call
@@ -36,34 +40,64 @@ EVERY_CALL = Requirement()
 
 class Pipeline:
     def __init__(
-        self, *, limits: Request, catalogs: Catalogs, relay: Relay, monotonic: Callable[[], float] = time.monotonic
+        self,
+        *,
+        limits: Request,
+        catalogs: Catalogs,
+        relay: Relay,
+        occupancy: Occupancy | None = None,
+        failures: FailedAuthentications | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`occupancy` and `failures` are None where nothing limits them."""
         self._limits = limits
         self._catalogs = catalogs
         self._relay = relay
+        self._occupancy = occupancy
+        self._failures = failures
         self._monotonic = monotonic
 
     async def serve(
         self, request: web.BaseRequest, endpoint: Endpoint, record: Record, answer: Answer
     ) -> web.StreamResponse:
-        caller = await endpoint.authenticator.authenticate(request.headers)  # 401 with a challenge, 503
+        caller = await self._authenticated(request, endpoint, record)  # 401 with a challenge, 429, 503
         record.principal = caller
         if endpoint.admission is not None:
             await endpoint.admission.require(caller)  # 401 with a challenge, 403, 503
-        require(decide(caller, EVERY_CALL, endpoint.scopes))  # 403 with a challenge
+        if endpoint.grants is not None:
+            record.principal = caller = await endpoint.grants.applied(caller)  # 503
+        require_token(decide(caller, EVERY_CALL, endpoint.scopes))  # 403 with a challenge
         require_post(request)  # 405
         require_media(request)  # 415, 406
         call = await self._read(request, record)  # 413, 408, 400, 404
         if call.kind == "notification":
             return await answer.send(status=202)
+        if endpoint.budgets is not None:
+            await endpoint.budgets.admit(call, caller, record.address)  # 429, or a tool error
         catalog = await self._catalogs.of(endpoint.name, caller)
         if call.kind in ("own", "list"):
-            result = own_result(call, caller, catalog, endpoint.identity, catalog.ttl_ms(self._monotonic()))
+            ask = endpoint.authorization if call.kind == "list" and catalog.checks else None
+            permitted = NOTHING if ask is None else await ask.permitted(caller, catalog)
+            ttl_ms = catalog.ttl_ms(self._monotonic())
+            result = own_result(call, caller, catalog, endpoint.identity, ttl_ms, permitted)
             return await answer.finish(result_message(call, result, endpoint.identity))
         target = catalog.resolve(call, caller)  # unknown and hidden look the same
         record.capability, record.plugin = target.capability.name, target.plugin
-        require(target.decision)  # 403 with a challenge
-        return await self._relay.send(call, caller, target, endpoint, record, answer)
+        record.definition = target.capability.definition
+        require(target.decision, endpoint.scopes.grant_url)  # 403 with a challenge, or a tool error
+        if endpoint.authorization is not None:
+            await endpoint.authorization.authorize(call, caller, target)  # a tool error, 401 with a challenge
+        if endpoint.budgets is not None:
+            await endpoint.budgets.charge(call, caller, target)  # a tool error, 429
+        place = self._occupancy and self._occupancy.place(endpoint.name, endpoint.config.limits, caller, target.plugin)
+        if place is None:
+            return await self._relay.send(call, caller, target, endpoint, record, answer)
+        with place:  # a tool error, 429, 503
+            return await self._relay.send(call, caller, target, endpoint, record, answer, place)
+
+    def _authenticated(self, request: web.BaseRequest, endpoint: Endpoint, record: Record) -> Awaitable[Principal]:
+        asked = endpoint.authenticator.authenticate(request.headers)
+        return asked if self._failures is None else self._failures.counted(asked, record.address)
 
     async def _read(self, request: web.BaseRequest, record: Record) -> Call:
         raw = await read_body(request, max_bytes=self._limits.max_bytes, timeout=self._limits.timeout)

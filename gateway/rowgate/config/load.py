@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from rowgate.config.authentication import Auth
 from rowgate.config.document import MAX_BYTES, Document, parse
-from rowgate.config.models import Config, Entry, Gateway, Plugin, Scopes, ServerPath, Supabase
+from rowgate.config.models import Auth, Config, Entry, Gateway, Scopes, ServerPath, Supabase
+from rowgate.config.plugin import Plugin
 from rowgate.config.problems import ConfigurationProblems, Finding, Location, Problem, nearest
+from rowgate.config.rules import Authorizer
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Sources
 from rowgate.config.validate import Parts, ServerParts, validate
@@ -123,6 +124,9 @@ def _parts(tree: Any, sources: Sources) -> Parts:
             auth=valid(Auth, section.get("auth")),
             scopes=valid(Scopes, section.get("scopes", {})),
             entries=tuple(valid(Entry, entry) for entry in entries) if isinstance(entries, list) else (),
+            authorizer=valid(Authorizer, section.get("authorizer")),
+            has_authorizer=section.get("authorizer") is not None,
+            has_hook=section.get("policy") is not None,
         )
 
     return Parts(

@@ -10,6 +10,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from rowgate.config.authentication import Auth
+from rowgate.config.limits import CounterStore, EntryLimits, GatewayLimits, ServerLimits, StoreUrl
+from rowgate.config.plugin import Plugin
+from rowgate.config.rules import Authorizer, Extension, Meta, Policy, Require, Scopes
 from rowgate.config.secret import OptionalSecret, Secret
 from rowgate.config.section import Section
 from rowgate.config.values import (
@@ -20,15 +23,12 @@ from rowgate.config.values import (
     Host,
     Listen,
     Name,
-    PluginUrl,
     Proxies,
     PublicUrl,
-    ScopeName,
     Size,
     Text,
     TrustedUrl,
     WebOrigin,
-    Whole,
     refuse,
     seconds,
     size,
@@ -109,9 +109,19 @@ class Gateway(Section):
     allowed_hosts: tuple[Host, ...] = Field(
         (), description="Further values of the Host header that are answered, beside the host of public_url."
     )
+    limits_store: CounterStore = Field(
+        StoreUrl("memory"),
+        description="Where requests are counted: memory for one process, or redis://, rediss:// or postgresql:// "
+        "for all replicas; a URL with a password is a secret.",
+    )
+    limits: GatewayLimits = Field(GatewayLimits(), description="Limits of the gateway as a whole.")
     request: Request = Field(Request(), description="How large one request and how long its answer may be.")
     context: Context = Field(Context(), description="How the context that plugins receive is signed.")
     log: Log = Field(Log(), description="What is written to standard output, and how.")
+    event_sinks: tuple[Extension, ...] = Field(
+        (),
+        description="Callables that get every event, on a thread of their own: package.module:object, or entry points.",
+    )
     shutdown: Shutdown = Field(Shutdown(), description="How long requests in flight may still run after SIGTERM.")
 
 
@@ -140,70 +150,7 @@ class Supabase(Section):
     )
 
 
-# --- plugins -----------------------------------------------------------------------------------------------
-
-
-class Plugin(Section):
-    """A process that implements capabilities."""
-
-    url: PluginUrl = Field(description="MCP endpoint of the plugin, http or https; its path is kept as written.")
-    credential: Literal["none", "user_token"] = Field(
-        "none", description="What the plugin receives in Authorization: nothing, or the caller's own Supabase token."
-    )
-    lists: Literal["shared", "per_caller"] = Field(
-        "shared", description="Whether the plugin offers everybody the same lists or each caller their own."
-    )
-    timeout: Annotated[Duration, seconds(0.1, 3600)] = Field(
-        30.0, description="Longest wait for an answer, and between two events of a stream."
-    )
-    connect_timeout: Annotated[Duration, seconds(0.1, 60)] = Field(
-        5.0, description="Longest wait for a connection to the plugin."
-    )
-    required: Flag = Field(False, description="Whether the gateway reports ready only once this plugin has answered.")
-    hints: Literal["require", "default"] = Field(
-        "require",
-        description="Whether a tool without title and behavior hints is left out, or gets conservative defaults.",
-    )
-    list_ttl: Annotated[Duration, seconds(1, 86400)] = Field(
-        60.0, description="How long the plugin's lists are kept before they are asked for again."
-    )
-    max_answer_bytes: Annotated[Size, size(1024, 256 * 2**20)] = Field(
-        4 * 2**20, description="Largest answer, or event of a stream, that is taken from the plugin."
-    )
-    result_limit: Annotated[Whole, Field(ge=0, le=100_000_000)] = Field(
-        150_000, description="Characters after which a tool result is cut and says so; 0 sets no limit."
-    )
-    max_connections: Annotated[Whole, Field(ge=1, le=10_000)] = Field(
-        100, description="Most connections that are open to the plugin at once."
-    )
-
-
 # --- servers -----------------------------------------------------------------------------------------------
-
-
-class Scopes(Section):
-    """The scopes of a server: what callers need, and what clients are told to ask for."""
-
-    source: Literal["token"] = Field("token", description="Where a caller's scopes are read: the token's scope claim.")
-    advertised: tuple[ScopeName, ...] | None = Field(
-        None, description="Scopes that resource metadata names; by default email for Supabase, else issuable."
-    )
-    required: tuple[ScopeName, ...] = Field((), description="Scopes that every call to this server needs.")
-    issuable: tuple[ScopeName, ...] | None = Field(
-        None,
-        description="Scopes that the authorization server can issue; "
-        "by default those of Supabase, else the advertised ones.",
-    )
-    implies: dict[ScopeName, tuple[ScopeName, ...]] = Field(
-        {}, description="Scopes that each scope includes, such as notes with notes:read and notes:write."
-    )
-
-
-class Require(Section):
-    """What a caller needs for the capabilities of an entry. All of it must hold."""
-
-    scopes: tuple[ScopeName, ...] = Field((), description="Scopes that the caller's token must hold, all of them.")
-    roles: tuple[Text, ...] = Field((), description="Roles of which the caller must have one.")
 
 
 class Hints(Section):
@@ -243,6 +190,8 @@ class Entry(Section):
         None, description="Put before the names of tools and prompts, where several plugins share a server."
     )
     require: Require = Field(Require(), description="What a caller needs for these capabilities.")
+    meta: Meta = Field({}, description="Anything that the server's hook should know of these; clients never see it.")
+    limits: EntryLimits = Field(EntryLimits(), description="How often a caller may use these capabilities.")
     hints: dict[Pattern, Hints] = Field({}, description="Hints for each tool, by the plugin's own name for it.")
 
 
@@ -284,6 +233,9 @@ class Server(Section):
     )
     auth: Auth = Field(description="Who may call.")
     scopes: Scopes = Field(Scopes(), description="What tokens say the caller may do.")
+    authorizer: Authorizer | None = Field(None, description="Whom to ask about permissions.")
+    policy: Policy | None = Field(None, description="Rules in code, for what this file cannot say.")
+    limits: ServerLimits = Field(ServerLimits(), description="How often callers may ask, and how much at once.")
     metadata: Literal["path", "suffix"] = Field(
         "path",
         description="Which URL of the resource metadata challenges name: "

@@ -6,18 +6,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey, import_key
 
+from rowgate.config.asking import Asking
 from rowgate.config.authentication import Auth
-from rowgate.config.defaults import implied, is_supabase, issuable_scopes
+from rowgate.config.callers import Callers, project_secret, uses_project
+from rowgate.config.defaults import TOKEN_MODES, implied, is_supabase_only, issuable_scopes
 from rowgate.config.exposure import exposure
-from rowgate.config.models import Config, Entry, Gateway, Plugin, Scopes, Server, Supabase
+from rowgate.config.models import Config, Entry, Gateway, Server, Supabase
+from rowgate.config.plugin import Plugin
 from rowgate.config.problems import Finding, Location
+from rowgate.config.reach import reach
+from rowgate.config.rules import Authorizer, Scopes
 from rowgate.config.secret import Secret
-from rowgate.config.values import Address, is_loopback
+from rowgate.config.values import Address
 from rowgate.supabase.tokens import ISSUABLE_SCOPES
 from rowgate_plugin.contract import check_key
 
@@ -43,10 +47,21 @@ class ServerParts:
     auth: Auth | None
     scopes: Scopes | None
     entries: tuple[Entry | None, ...]
+    authorizer: Authorizer | None = None
+    has_authorizer: bool = False
+    has_hook: bool = False
 
     @classmethod
     def of(cls, server: Server) -> ServerParts:
-        return cls(server.path, server.auth, server.scopes, server.capabilities)
+        return cls(
+            server.path,
+            server.auth,
+            server.scopes,
+            server.capabilities,
+            server.authorizer,
+            server.authorizer is not None,
+            server.policy is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +102,30 @@ def validate(parts: Parts) -> list[Finding]:
     for name, plugin in parts.plugins.items():
         findings += _use(("plugins", name), parts)
         if plugin is not None:
-            findings += _plugin(plugin, ("plugins", name), parts.gateway)
+            findings += _plugin(plugin, ("plugins", name), parts.gateway, parts.supabase)
     findings += _paths(parts.servers)
     names = frozenset(parts.plugins) or None
     for name, server in parts.servers.items():
         at: Location = ("servers", name)
         if server.auth is not None:
-            findings += _auth(server.auth, at, parts)
+            findings += Callers(server.auth, server.scopes, server.entries, parts.supabase, parts.has_supabase).check(
+                at
+            )
             if server.scopes is not None:
-                findings += _Scopes(server.auth, server.scopes, is_supabase(server.auth, parts.supabase)).check(
+                findings += _Scopes(server.auth, server.scopes, is_supabase_only(server.auth, parts.supabase)).check(
                     server.entries, at
                 )
         findings += exposure(server.entries, (*at, "capabilities"), names)
+        findings += Asking(
+            server.auth,
+            server.scopes,
+            server.authorizer,
+            server.has_authorizer,
+            server.has_hook,
+            server.entries,
+            parts.supabase,
+            parts.plugins,
+        ).check(at)
     return findings
 
 
@@ -157,8 +184,10 @@ def _key(secret: Secret, at: Location, *, private: bool) -> Iterator[Finding]:
 
 
 def _supabase(parts: Parts) -> Iterator[Finding]:
-    own = [server.auth is not None and server.auth.issuer is not None for server in parts.servers.values()]
-    if parts.has_supabase and own and all(own):
+    if parts.supabase is not None:
+        yield from project_secret(parts.supabase)
+    auths = [server.auth for server in parts.servers.values()]
+    if parts.has_supabase and auths and not any(auth is None or uses_project(auth, parts.supabase) for auth in auths):
         yield Finding(("supabase",), "is not used: every server has its own issuer", severity="warning", of_key=True)
 
 
@@ -168,20 +197,9 @@ def _use(at: Location, parts: Parts) -> Iterator[Finding]:
         yield Finding(at, "is not used: no server has an entry from it", severity="warning", of_key=True)
 
 
-def _plugin(plugin: Plugin, at: Location, gateway: Gateway | None) -> Iterator[Finding]:
-    url = urlsplit(plugin.url)
-    if plugin.credential == "user_token" and url.scheme == "http" and not is_loopback(url.hostname):
-        yield Finding(
-            (*at, "url"),
-            "sends users' tokens over clear http",
-            "Use https, or make sure that nobody else is on this network.",
-            "warning",
-        )
-    if gateway is None:
-        return
-    if (url.scheme, url.netloc.lower()) == tuple(urlsplit(gateway.public_url))[:2]:
-        yield Finding((*at, "url"), "points at this gateway itself", "Name the plugin's own address.")
-    if plugin.timeout > gateway.request.timeout:
+def _plugin(plugin: Plugin, at: Location, gateway: Gateway | None, supabase: Supabase | None) -> Iterator[Finding]:
+    yield from reach(plugin, at, gateway, supabase)
+    if gateway is not None and plugin.timeout > gateway.request.timeout:
         message = "is longer than gateway.request.timeout, which ends buffered answers before"
         yield Finding((*at, "timeout"), message, severity="warning")
 
@@ -202,18 +220,6 @@ def _paths(servers: Mapping[str, ServerParts]) -> Iterator[Finding]:
         above = path.removesuffix("/oauth-protected-resource")
         if above != path and above in taken:
             yield Finding(("servers", name, "path"), f"is where the resource metadata of {taken[above]} stands")
-
-
-def _auth(auth: Auth, at: Location, parts: Parts) -> Iterator[Finding]:
-    if auth.issuer is None and not parts.has_supabase:
-        yield Finding((*at, "auth"), "has nobody who issues tokens", "Set supabase.url, or auth.issuer on this server.")
-    if auth.mode == "oauth" and not auth.require_client:
-        yield Finding(
-            (*at, "auth", "require_client"),
-            "accepts tokens of ordinary sign-in sessions, which no user has granted to an agent",
-            "mode: bearer says this openly.",
-            "warning",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +243,9 @@ class _Scopes:
             yield Finding((*where, "required"), message, severity="warning")
 
     def announced(self, where: Location) -> Iterator[Finding]:
-        if self.auth.mode == "bearer" and self.scopes.advertised is not None:
-            yield Finding((*where, "advertised"), "does nothing in mode bearer, which has no resource metadata")
+        if self.auth.mode != "oauth" and self.scopes.advertised is not None:
+            message = f"does nothing in mode {self.auth.mode}, which has no resource metadata"
+            yield Finding((*where, "advertised"), message)
             return
         for key in ("advertised", "issuable"):
             for index, scope in enumerate(getattr(self.scopes, key) or ()):
@@ -251,9 +258,13 @@ class _Scopes:
                     yield Finding(at, "is not among issuable", "Clients would ask for it and be refused.")
 
     def required(self, scope: str, at: Location) -> Iterator[Finding]:
-        if self.unasked(scope):
+        if self.auth.mode not in TOKEN_MODES:
+            held = implied((name for key in self.auth.keys for name in key.scopes), self.scopes)
+            if self.auth.keys and self.auth.lookup is None and scope not in held:
+                yield Finding(at, "is a scope that no key of this server has, so no call would ever pass")
+        elif self.unasked(scope):
             yield Finding(at, *_UNASKED[scope])
-        elif scope not in implied(issuable_scopes(self), self.scopes):
+        elif self.scopes.source == "token" and scope not in implied(issuable_scopes(self), self.scopes):
             own = "List what the authorization server issues under scopes.issuable."
             hint = _SUPABASE_HINT if self.supabase else own
             yield Finding(at, "is a scope that nobody can issue, so no call would ever pass", hint)

@@ -7,11 +7,19 @@ Nothing here carries a token, a header bag, an argument or a result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Outcome = Literal[
-    "ok", "tool_error", "protocol_error", "input_required", "denied", "unauthenticated", "upstream_error", "cancelled"
+    "ok",
+    "tool_error",
+    "protocol_error",
+    "input_required",
+    "denied",
+    "limited",
+    "unauthenticated",
+    "upstream_error",
+    "cancelled",
 ]
 
 
@@ -114,6 +122,44 @@ class UpstreamFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyAsked:
+    """The application was asked what a caller may do: its authorizer, or the function that knows a user's scopes."""
+
+    server: str
+    asked: Literal["authorizer", "scopes"]
+    outcome: str
+    """Bounded: `ok`, or the reason of the failure."""
+    duration: float
+
+
+@dataclass(frozen=True, slots=True)
+class PluginProcessChanged:
+    """A plugin that the gateway starts: `started`, `ready` when it answered, `exited` by itself, `stopped` by us."""
+
+    plugin: str
+    state: Literal["started", "ready", "exited", "stopped"]
+    pid: int | None = None
+    cause: str | None = None
+    """How it ended. Bounded: `ok`, `status`, `signal`, `not_started`."""
+    detail: str = ""
+
+
+OutputLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOutput:
+    """A line that such a plugin wrote. The text is the plugin's."""
+
+    plugin: str
+    text: str = field(repr=False)
+    level: OutputLevel
+    request_id: str | None = None
+    dropped: int = 0
+    """Lines before this one that were too many."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResultTruncated:
     server: str
     capability: str
@@ -126,6 +172,28 @@ class StreamChanged:
 
     server: str
     change: Literal[1, -1]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsDecided:
+    """One request was counted: on all of `limits`, or on none because one of them was reached."""
+
+    limits: tuple[str, ...]
+    """Bounded: `address`, `subject`, `lists`, `reads`, `capability`, `concurrency`, `plugin`, `streams`,
+    `failed_authentications`."""
+    refused: str | None = None
+    """The one that was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitStoreFailed:
+    """The store of counters did not answer, so a request passed uncounted or was refused."""
+
+    decision: Literal["allowed", "refused"]
+    detail: str
+    """The type of the error, or `paused`: the store is not asked again at once."""
+    loud: bool = True
+    """Whether the log should say it again: once in a while during an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +232,13 @@ Event = (
     | CatalogLoaded
     | CapabilityQuarantined
     | UpstreamFinished
+    | PolicyAsked
+    | PluginProcessChanged
+    | PluginOutput
     | ResultTruncated
     | StreamChanged
+    | LimitsDecided
+    | LimitStoreFailed
     | GatewayChanged
     | SecurityNotice
     | Defect

@@ -25,6 +25,11 @@ from rowgate.observe.events import (
     GatewayChanged,
     IdentityAsked,
     KeysRefreshed,
+    LimitsDecided,
+    LimitStoreFailed,
+    PluginOutput,
+    PluginProcessChanged,
+    PolicyAsked,
     RequestFinished,
     RequestMalformed,
     ResultTruncated,
@@ -151,6 +156,15 @@ class _Log:
                         code=event.code,
                     ),
                 )
+            case PolicyAsked():
+                log = self._logger.debug if event.outcome == "ok" else self._logger.warning
+                log(
+                    "policy_asked",
+                    server=event.server,
+                    asked=event.asked,
+                    outcome=event.outcome,
+                    duration_ms=_milliseconds(event.duration),
+                )
             case KeysRefreshed():
                 log = self._logger.debug if event.outcome == "ok" else self._logger.warning
                 log(
@@ -164,6 +178,14 @@ class _Log:
                 self._catalog(event)
             case CapabilityQuarantined():
                 self._quarantine(event)
+            case PluginProcessChanged():
+                log = self._logger.warning if event.state == "exited" else self._logger.info
+                fields = {"pid": event.pid, "cause": event.cause, "detail": event.detail or None}
+                log("plugin_process_changed", **_some(plugin=event.plugin, state=event.state, **fields))
+            case PluginOutput():
+                log = getattr(self._logger, event.level)
+                fields = {"request_id": event.request_id, "dropped": event.dropped or None}
+                log("plugin_output", **_some(plugin=event.plugin, message=event.text, **fields))
             case ResultTruncated():
                 self._logger.info(
                     "result_truncated",
@@ -173,6 +195,9 @@ class _Log:
                 )
             case GatewayChanged():
                 self._logger.info("gateway_changed", **_some(state=event.state, detail=event.detail or None))
+            case LimitStoreFailed():
+                log = self._logger.warning if event.loud else self._logger.debug
+                log("limit_store_failed", decision=event.decision, detail=event.detail)
             case SecurityNotice():
                 self._logger.warning("security_notice", reason=event.reason, detail=event.detail)
             case Defect():
@@ -185,7 +210,7 @@ class _Log:
                         exception=describe(event.error),
                     ),
                 )
-            case TokenLookup() | StreamChanged():
+            case TokenLookup() | StreamChanged() | LimitsDecided():
                 pass  # metrics only: as often as requests, and no news
 
     def _catalog(self, event: CatalogLoaded) -> None:

@@ -27,6 +27,11 @@ from rowgate.observe.events import (
     GatewayChanged,
     IdentityAsked,
     KeysRefreshed,
+    LimitsDecided,
+    LimitStoreFailed,
+    PluginOutput,
+    PluginProcessChanged,
+    PolicyAsked,
     RequestFinished,
     RequestMalformed,
     ResultTruncated,
@@ -98,8 +103,18 @@ class Metrics:
             case UpstreamFinished():
                 self._upstream(event.plugin, event.code or "ok").inc()
                 self._upstream_seconds(event.plugin).observe(event.duration)
+            case PolicyAsked():
+                self._policy(event.server, event.asked, event.outcome).inc()
+                self._policy_seconds(event.server, event.asked).observe(event.duration)
             case StreamChanged():
                 self._streams(event.server).inc(event.change)
+            case PluginProcessChanged():
+                self._plugin_up(event.plugin).set(event.state == "ready")
+                if event.state == "exited":
+                    self._plugin_exits(event.plugin, event.cause or "").inc()
+            case PluginOutput():
+                if event.dropped:
+                    self._plugin_lines_dropped(event.plugin).inc(event.dropped)
             case ResultTruncated():
                 self._truncations(event.server, event.capability).inc()
             case RequestMalformed():
@@ -111,6 +126,10 @@ class Metrics:
                 self._catalog_size(event.plugin).set(event.capabilities)
             case CapabilityQuarantined():
                 self._quarantined(event.plugin, event.reason).inc()
+            case LimitsDecided():
+                self._limits(event)
+            case LimitStoreFailed():
+                self._limit_store_errors(event.decision).inc()
             case SecurityNotice():
                 self._notices(event.reason).inc()
             case GatewayChanged():
@@ -169,6 +188,13 @@ class Metrics:
             counters.append(self._auth_refusals(server, event.reason or event.code or ""))
         return _Request(tuple(counters), tuple(durations))
 
+    def _limits(self, event: LimitsDecided) -> None:
+        if event.refused is not None:
+            self._limit_decisions(event.refused, "refused").inc()
+            return
+        for limit in event.limits:
+            self._limit_decisions(limit, "allowed").inc()
+
     def _keys_refreshed(self, event: KeysRefreshed) -> None:
         self._jwks(event.issuer, event.outcome).inc()
         if event.outcome == "ok":
@@ -207,11 +233,24 @@ class Metrics:
         self._upstream_seconds = h(
             "upstream_request_duration_seconds", "One exchange with a plugin.", "plugin", buckets=CALL_BUCKETS
         )
+        self._policy = c(
+            "policy_requests", "Questions to an authorizer, or to the function of scopes.", "server", "asked", "outcome"
+        )
+        self._policy_seconds = h(
+            "policy_request_duration_seconds", "One such question.", "server", "asked", buckets=CALL_BUCKETS
+        )
+        self._plugin_up = g("plugin_up", "1 while a plugin that the gateway starts runs and has answered.", "plugin")
+        self._plugin_exits = c("plugin_exits", "Ends of such a plugin that nobody asked for.", "plugin", "cause")
+        self._plugin_lines_dropped = c("plugin_lines_dropped", "Lines of it that were too many to log.", "plugin")
         self._streams = g("streams_open", "Event streams towards clients.", "server")
         self._truncations = c("result_truncations", "Results cut to the limit.", "server", "capability")
         self._catalog_loads = c("catalog_loads", "Loads of a plugin's lists.", "plugin", "outcome")
         self._catalog_size = g("catalog_capabilities", "Capabilities in the plugin's last load.", "plugin")
         self._quarantined = c("capabilities_quarantined", "Capabilities left out at a load.", "plugin", "reason")
+        self._limit_decisions = c("limit_decisions", "Requests counted, by limit and decision.", "limit", "decision")
+        self._limit_store_errors = c(
+            "limit_store_errors", "Requests that limits_store did not answer for, by what became of them.", "decision"
+        )
         self._notices = c("security_notices", "Settings that an operator should know about.", "reason")
         self._defects = c("defects", "Exceptions that nobody expected.")
         self._lost = c("log_lines_lost", "Log and audit lines that could not be written.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
 
@@ -12,8 +14,9 @@ from rowgate.errors import (
     ClientNotAllowed,
     GatewayError,
     HostNotAllowed,
-    InsufficientScope,
+    LimitReached,
     OriginNotAllowed,
+    PolicyError,
     UnknownCapability,
     UpstreamError,
 )
@@ -42,6 +45,8 @@ class Record:
     """Whether a JSON-RPC message was read, so that an error can answer it as one."""
     capability: str | None = None
     plugin: str | None = None
+    definition: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Of the capability, once resolved: a refusal must not promise what it does not hold."""
     trace_id: str | None = None
     outcome: Outcome = "ok"
     status: int = 0
@@ -87,8 +92,10 @@ class Record:
 def outcome_of(error: GatewayError) -> Outcome:
     if isinstance(error, AuthenticationError):
         return "unauthenticated"
-    if isinstance(error, ClientNotAllowed | InsufficientScope | UnknownCapability | HostNotAllowed | OriginNotAllowed):
+    if isinstance(error, ClientNotAllowed | PolicyError | UnknownCapability | HostNotAllowed | OriginNotAllowed):
         return "denied"
+    if isinstance(error, LimitReached):
+        return "limited"
     if isinstance(error, UpstreamError):
         return "upstream_error"
     return "protocol_error"

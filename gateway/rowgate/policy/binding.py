@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcp.shared.inbound import x_mcp_header_map
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
+from rowgate.policy.arguments import ArgumentSchema
 from rowgate.policy.capability import IDENTITY, KINDS, Capability, Finding, Kind, Reason
 from rowgate.policy.declarations import Claim, Declarations
 from rowgate.policy.inspection import problem, says_enough, with_defaults, with_hints
@@ -105,6 +106,13 @@ class _Binder:
         )
         if definition is None:
             return None
+        arguments = None
+        if kind == "tool" and entry.judged:
+            try:
+                arguments = ArgumentSchema(definition["inputSchema"])
+            except ValueError:
+                self._find(identity, "invalid", "its inputSchema is no JSON Schema, so arguments cannot be judged")
+                return None
         name = public_name(prefix, identity)
         return Capability(
             kind=kind,
@@ -115,6 +123,9 @@ class _Binder:
             definition={**definition, "name": name} if kind in _PREFIXED else definition,
             param_headers=MappingProxyType(x_mcp_header_map(definition.get("inputSchema"))),
             template=UriTemplate.parse(identity) if kind == "template" else None,
+            limits=entry.limits,
+            meta=entry.meta,
+            arguments=arguments,
         )
 
     def _described(self, tool: dict[str, Any]) -> dict[str, Any] | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.shared.uri_template import UriTemplate
 
 from rowgate.observe.events import CapabilityQuarantined
+from rowgate.policy.arguments import ArgumentSchema
 from rowgate.policy.rules import Requirement
+
+if TYPE_CHECKING:
+    from rowgate.config.limits import EntryLimits
 
 Kind = Literal["tool", "prompt", "resource", "template"]
 Reason = Literal["not_offered", "invalid", "collision", "no_hints", "hints_defaulted"]
@@ -35,6 +39,7 @@ ADVERTISED: Mapping[Kind, str] = MappingProxyType(
 )
 """The member of `capabilities` in discover and initialize that stands for each kind."""
 
+NO_META: Mapping[str, Any] = MappingProxyType({})
 _NO_HEADERS: Mapping[tuple[str, ...], str] = MappingProxyType({})
 
 
@@ -52,6 +57,11 @@ class Capability:
     param_headers: Mapping[tuple[str, ...], str] = field(default_factory=lambda: _NO_HEADERS, repr=False)
     """For tools: the argument path of each `x-mcp-header` annotation and its header token."""
     template: UriTemplate | None = field(default=None, repr=False)
+    limits: EntryLimits | None = None
+    meta: Mapping[str, Any] = field(default_factory=lambda: NO_META, repr=False)
+    """What its entry tells rules and hooks of it. Clients never see it."""
+    arguments: ArgumentSchema | None = field(default=None, repr=False)
+    """For tools whose arguments somebody other than the plugin judges."""
 
     @property
     def input_schema(self) -> Mapping[str, Any]:

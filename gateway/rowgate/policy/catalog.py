@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rowgate.errors import InvalidParams, UnknownCapability
+from rowgate.errors import HookFailed, InvalidParams, UnknownCapability
+from rowgate.policy.authorizer import Check
 from rowgate.policy.capability import ADVERTISED, KINDS, Capability, Finding, Kind
 from rowgate.policy.resources import Owner, ResourceIndex
-from rowgate.policy.rules import Decision, Requirement, ScopePolicy, decide
+from rowgate.policy.rules import HIDDEN_BY_HOOK, Decision, Requirement, ScopePolicy, decide
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
     from rowgate.policy.binding import Part
+    from rowgate.policy.hook import Hook
     from rowgate.protocol.call import Call
 
 UNSURE_TTL_MS = 5000
@@ -53,25 +55,38 @@ class Catalog:
     """`complete`: every plugin answered for everything."""
 
     def __init__(
-        self, server: str, parts: Iterable[Part], scopes: ScopePolicy, *, fresh_until: float, complete: bool
+        self,
+        server: str,
+        parts: Iterable[Part],
+        scopes: ScopePolicy,
+        *,
+        fresh_until: float,
+        complete: bool,
+        hook: Hook | None = None,
     ) -> None:
         """`parts` in the order of the configuration; the order in which they were loaded means nothing."""
         self.server = server
         self.fresh_until = fresh_until
         self.complete = complete
         self._scopes = scopes
+        self._hook = hook
         self._parts = tuple(parts)
         self._listed, collisions = _by_public_name(self._parts)
         self.findings = tuple(_collision(capability) for capability in collisions)
         closed = frozenset(capability.name for capability in collisions)
         self._resources = ResourceIndex(self._parts, self._listed["resource"], closed)
+        self.checks = tuple(dict.fromkeys(check for capability in self for check in _checks(capability)))
+        """What an authorizer is asked before anything is listed; empty where nothing needs a permission."""
 
-    def list(self, method: str, principal: Principal) -> Definitions:
-        """The definitions that this caller may use. They are shared by all callers: copy before changing one."""
+    def list(self, method: str, principal: Principal, permitted: frozenset[Check] = frozenset()) -> Definitions:
+        """The definitions that this caller may use. They are shared by all callers: copy before changing one.
+
+        `permitted`: those of `checks` that the authorizer answered with yes."""
         return [
             capability.definition
             for capability in self._listed[KINDS[method]].values()
-            if decide(principal, capability.requirement, self._scopes).allowed
+            if (decision := self._seen(principal, capability, capability.requirement)).allowed
+            and (decision.asks is None or permitted.issuperset(_checks(capability)))
         ]
 
     def resolve(self, call: Call, principal: Principal) -> Target:
@@ -91,8 +106,8 @@ class Catalog:
         What a new token could open counts, and so does what is declared of a plugin that is away: clients ask once."""
         found: set[str] = set()
         for part in self._parts:
-            for kind, requirement in _servable(part):
-                if ADVERTISED[kind] not in found and not decide(principal, requirement, self._scopes).hides:
+            for kind, requirement, capability in _servable(part):
+                if ADVERTISED[kind] not in found and not self._seen(principal, capability, requirement).hides:
                     found.add(ADVERTISED[kind])
             if part.completes and "completions" not in found and self._completable(part, principal):
                 found.add("completions")
@@ -111,7 +126,7 @@ class Catalog:
         capability = self._listed[kind].get(name)
         if capability is None:
             raise _unknown(kind, name, "unknown")
-        decision = decide(principal, capability.requirement, self._scopes)
+        decision = self._decide(principal, capability, capability.requirement)
         if decision.hides:
             raise _unknown(kind, name, "hidden")
         return Target(capability, method, capability.inner, decision)
@@ -123,7 +138,7 @@ class Catalog:
         return self._owned(method, uri, owner, principal)
 
     def _owned(self, method: str, uri: str, owner: Owner, principal: Principal) -> Target:
-        decision = decide(principal, owner.requirement, self._scopes)
+        decision = self._decide(principal, owner.capability, owner.requirement)
         if decision.hides:
             raise _unknown("resource", uri, "hidden")
         return Target(owner.capability, method, uri, decision)
@@ -145,20 +160,43 @@ class Catalog:
             raise _unknown("resource", uri, "unknown")
         return self._owned(call.method, uri, owner, principal)
 
+    def _decide(self, principal: Principal, capability: Capability | None, requirement: Requirement) -> Decision:
+        """The one decision, for lists and calls. Raises HookFailed."""
+        decision = decide(principal, requirement, self._scopes)
+        if self._hook is None or capability is None or decision.hides or self._hook.shows(principal, capability):
+            return decision
+        return HIDDEN_BY_HOOK
+
+    def _seen(self, principal: Principal, capability: Capability | None, requirement: Requirement) -> Decision:
+        """The same for lists: one capability on which the hook fails does not take the others with it."""
+        try:
+            return self._decide(principal, capability, requirement)
+        except HookFailed:
+            return HIDDEN_BY_HOOK
+
     def _completable(self, part: Part, principal: Principal) -> bool:
         return any(
-            not decide(principal, capability.requirement, self._scopes).hides
+            not self._seen(principal, capability, capability.requirement).hides
             for capability in part.capabilities
             if capability.kind in ("prompt", "template")
         )
 
 
-def _servable(part: Part) -> Iterable[tuple[Kind, Requirement]]:
+def _checks(capability: Capability) -> Iterable[Check]:
+    asks = capability.requirement.asks
+    if asks is None:
+        return ()
+    return (Check(permission, capability.kind, capability.name) for permission in asks.permissions)
+
+
+def _servable(part: Part) -> Iterable[tuple[Kind, Requirement, Capability | None]]:
+    """The capability is None where nobody knows yet what the entry stands for: no hook can judge that."""
     for kind in part.absent:
-        yield from ((kind, requirement) for requirement in part.declarations.requirements(kind))
-    yield from ((capability.kind, capability.requirement) for capability in part.capabilities)
+        yield from ((kind, requirement, None) for requirement in part.declarations.requirements(kind))
+    yield from ((capability.kind, capability.requirement, capability) for capability in part.capabilities)
     if part.reads:
-        yield from (("resource", requirement) for requirement in part.declarations.requirements("resource", globs=True))
+        for requirement in part.declarations.requirements("resource", globs=True):
+            yield "resource", requirement, None
 
 
 def _by_public_name(parts: Iterable[Part]) -> tuple[dict[Kind, dict[str, Capability]], list[Capability]]:

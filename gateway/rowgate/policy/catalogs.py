@@ -21,7 +21,9 @@ from rowgate.policy.rules import ScopePolicy
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
-    from rowgate.config.models import Plugin, Server
+    from rowgate.config.models import Server
+    from rowgate.config.plugin import Plugin
+    from rowgate.policy.hook import Hook
 
 _EVERYBODY: Hashable = ()
 _REMEMBERED_FINDINGS = 4096
@@ -39,14 +41,26 @@ class _View:
     """One server: its plugins in the order of its entries, and the catalogs made of their offers."""
 
     def __init__(
-        self, name: str, server: Server, plugins: Mapping[str, Plugin], scopes: ScopePolicy, clock: Callable[[], float]
+        self,
+        name: str,
+        server: Server,
+        plugins: Mapping[str, Plugin],
+        scopes: ScopePolicy,
+        hook: Hook | None,
+        clock: Callable[[], float],
     ) -> None:
         names = tuple(dict.fromkeys(entry.plugin for entry in server.capabilities))
         self.name = name
         self.plugins = {plugin: plugins[plugin] for plugin in names}
         self.scopes = scopes
+        self.hook = hook
         self.declarations = {
-            plugin: Declarations(entry for entry in server.capabilities if entry.plugin == plugin) for plugin in names
+            plugin: Declarations(
+                (entry for entry in server.capabilities if entry.plugin == plugin),
+                authorizer=server.authorizer is not None,
+                hook=hook is not None,
+            )
+            for plugin in names
         }
         self.shared = all(settings.lists == "shared" for settings in self.plugins.values())
         self.parts: dict[str, tuple[Offer, Part]] = {}
@@ -64,14 +78,18 @@ class Catalogs:
         plugins: Mapping[str, Plugin],
         scopes: Mapping[str, ScopePolicy],
         ask: Ask,
+        hooks: Mapping[str, Hook] | None = None,
         emit: Emit = discard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`scopes` by server."""
+        """`scopes` and `hooks` by server."""
         used = {entry.plugin: plugins[entry.plugin] for server in servers.values() for entry in server.capabilities}
         self._offers = OfferCache(used, ask, emit=emit, clock=clock)
         self._plugins = used
-        self._views = {name: _View(name, server, plugins, scopes[name], clock) for name, server in servers.items()}
+        self._views = {
+            name: _View(name, server, plugins, scopes[name], (hooks or {}).get(name), clock)
+            for name, server in servers.items()
+        }
         self._emit = emit
         self._clock = clock
         self._said: LRUCache[tuple[str, Finding], bool] = LRUCache(_REMEMBERED_FINDINGS)
@@ -88,6 +106,11 @@ class Catalogs:
     async def load(self) -> None:
         """Asks every plugin once, all at the same time."""
         await asyncio.gather(*(self._ask(plugin) for plugin in self._plugins))
+
+    async def reload(self, plugin: str) -> None:
+        """Asks a plugin that has just come up."""
+        if plugin in self._plugins:
+            await self._ask(plugin)
 
     async def run(self, sleep: Sleep = asyncio.sleep) -> None:
         """Keeps shared lists fresh without traffic, and notices a plugin that comes back. Runs until cancelled."""
@@ -135,6 +158,7 @@ class Catalogs:
             view.scopes,
             fresh_until=min(offer.fresh_until for offer in offers),
             complete=not any(offer.failed for offer in offers),
+            hook=view.hook,
         )
         self._report(view.name, catalog.findings, again=view.shared)
         view.snapshots[key] = _Snapshot(offers, catalog)

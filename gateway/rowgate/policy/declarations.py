@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from rowgate.policy.capability import Kind
 from rowgate.policy.names import Pattern, compile_pattern
 from rowgate.policy.rules import Requirement
 
 if TYPE_CHECKING:
+    from rowgate.config.limits import EntryLimits
     from rowgate.config.models import Entry, Hints
 
 
@@ -22,9 +24,13 @@ class Declaration:
     requirement: Requirement
     prefix: str | None
     hints: Mapping[str, Hints]
+    limits: EntryLimits | None
+    meta: Mapping[str, Any] = field(repr=False)
+    judged: bool
+    """Whether a hook or an authorizer sees the arguments of these."""
 
     @classmethod
-    def of(cls, entry: Entry) -> Declaration:
+    def of(cls, entry: Entry, *, authorizer: bool = False, hook: bool = False) -> Declaration:
         texts: dict[Kind, tuple[str, ...]] = {
             "tool": entry.tools,
             "prompt": entry.prompts,
@@ -36,9 +42,12 @@ class Declaration:
                 kind: tuple(compile_pattern(text, uri=kind == "resource") for text in listed)
                 for kind, listed in texts.items()
             },
-            requirement=Requirement.of(entry.require),
+            requirement=Requirement.of(entry.require, authorizer=authorizer),
             prefix=entry.prefix,
             hints=entry.hints,
+            limits=entry.limits if entry.limits.model_fields_set else None,
+            meta=MappingProxyType(entry.meta),
+            judged=hook or (authorizer and entry.require.permission is not None),
         )
 
 
@@ -53,8 +62,9 @@ class Claim:
 class Declarations:
     """The entries of one server for one plugin. A name belongs to at most one of them."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self.all = tuple(Declaration.of(entry) for entry in entries)
+    def __init__(self, entries: Iterable[Entry], *, authorizer: bool = False, hook: bool = False) -> None:
+        """Whether the server has an authorizer, and a hook."""
+        self.all = tuple(Declaration.of(entry, authorizer=authorizer, hook=hook) for entry in entries)
 
     def claims(self, kind: Kind, name: str) -> tuple[Claim, ...]:
         """None: not declared. Several: the entries contradict each other, and nothing may be served by that name.

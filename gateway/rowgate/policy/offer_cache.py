@@ -16,7 +16,7 @@ from rowgate.policy.offers import DISCOVER, Ask, Fetched, Listing, Offer, discov
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
-    from rowgate.config.models import Plugin
+    from rowgate.config.plugin import Plugin
 
 MAX_STALE = 300.0
 """Seconds that a list outlives the plugin that offered it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowgate.policy.capability import Capability
@@ -75,7 +75,12 @@ class _Area:
             # Declared by name, not listed: it exists only if a template makes it.
             return Owner(self._named(claim, uri), declared) if templated else None
         requirement = Requirement.all_of((declared, *(template.requirement for template in templates)))
-        return Owner(templates[0] if templates else self._named(claim, uri), requirement)
+        if not templates:
+            return Owner(self._named(claim, uri), requirement)
+        # The entry that names the URI limits it too, where the template's own has no limits.
+        limits = templates[0].limits or claim.declaration.limits
+        served = templates[0] if limits is templates[0].limits else replace(templates[0], limits=limits)
+        return Owner(served, requirement)
 
     def _named(self, claim: Claim, uri: str) -> Capability:
         """A capability without a definition: it is served and never listed."""
@@ -86,6 +91,8 @@ class _Area:
             inner=uri,
             requirement=claim.declaration.requirement,
             definition={},
+            meta=claim.declaration.meta,
+            limits=claim.declaration.limits,
         )
 
 

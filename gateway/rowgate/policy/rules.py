@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rowgate.errors import InsufficientScope, UnknownCapability
+from rowgate.errors import AssuranceTooLow, InsufficientScope, ScopeNotGranted, UnknownCapability
+from rowgate.policy.conditions import (
+    AalAtLeast,
+    Asks,
+    ClaimIs,
+    ClientIn,
+    Condition,
+    HasSession,
+    MendedBy,
+    MissingKind,
+    Unanswerable,
+)
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
-    from rowgate.config.models import Require, Scopes
+    from rowgate.config.rules import Require, Scopes
 
 _REMEMBERED_SCOPE_SETS = 1024
 
@@ -24,29 +35,56 @@ class Requirement:
     """All of these."""
     roles: tuple[tuple[str, ...], ...] = ()
     """At least one of each group."""
+    conditions: tuple[Condition, ...] = ()
+    asks: Asks | None = None
+    """What remains to be asked of somebody else when the call comes, if anything does."""
 
     @classmethod
-    def of(cls, require: Require) -> Requirement:
-        return cls(scopes=tuple(require.scopes), roles=(tuple(require.roles),) if require.roles else ())
+    def of(cls, require: Require, *, authorizer: bool = False) -> Requirement:
+        """`authorizer`: whether the server has somebody to ask about permissions."""
+        asked = require.permission if authorizer else None
+        asks = Asks((asked,) if asked else (), require.session)
+        return cls(
+            scopes=tuple(require.scopes),
+            roles=(tuple(require.roles),) if require.roles else (),
+            conditions=tuple(_conditions(require, authorizer)),
+            asks=asks if asks != Asks() else None,
+        )
 
     @classmethod
     def all_of(cls, requirements: Iterable[Requirement]) -> Requirement:
         """Whoever meets this meets each of them."""
         scopes: dict[str, None] = {}
         roles: dict[tuple[str, ...], None] = {}
+        conditions: dict[Condition, None] = {}
+        asks = Asks()
         for requirement in requirements:
             scopes |= dict.fromkeys(requirement.scopes)
             roles |= dict.fromkeys(requirement.roles)
-        return cls(tuple(scopes), tuple(roles))
+            conditions |= dict.fromkeys(requirement.conditions)
+            asks = asks.joined(requirement.asks or Asks())
+        return cls(tuple(scopes), tuple(roles), tuple(conditions), asks if asks != Asks() else None)
+
+
+def _conditions(require: Require, authorizer: bool) -> Iterable[Condition]:
+    for path, values in require.claims.items():
+        yield ClaimIs(path, values)
+    if require.aal is not None:
+        yield AalAtLeast(require.aal)
+    if require.client:
+        yield ClientIn(tuple(require.client))
+    if require.session is not None:
+        yield HasSession()
+    if require.permission is not None and not authorizer:
+        yield Unanswerable(require.permission)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    kind: Literal["scope", "role"]
+    kind: MissingKind
     wanted: tuple[str, ...]
-    """Scopes that all are missing, or roles of which one would do."""
-    issuable: bool
-    """Whether a new token could bring it."""
+    """Scopes that all are missing, roles or clients of which one would do, the path of a claim."""
+    mended_by: MendedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +94,20 @@ class Decision:
     challenge: tuple[str, ...] = ()
     """When a new token would mend it: every scope to ask for, held ones included, because the new token replaces the
     old one (RFC 6750 §3.1)."""
+    asks: Asks | None = None
+    """For one that is allowed so far: what still has to be asked."""
 
     @property
     def hides(self) -> bool:
-        """No new token could mend it, so the capability does not exist for this caller."""
-        return any(not missing.issuable for missing in self.missing)
+        """Nothing that the caller can do would mend it, so the capability does not exist for this caller."""
+        return any(missing.mended_by == "nothing" for missing in self.missing)
+
+    def lacks(self, mended_by: MendedBy) -> tuple[str, ...]:
+        return tuple(name for missing in self.missing if missing.mended_by == mended_by for name in missing.wanted)
 
 
 _ALLOWED = Decision(allowed=True)
+HIDDEN_BY_HOOK = Decision(allowed=False, missing=(Missing("hook", (), "nothing"),))
 
 
 class ScopePolicy:
@@ -75,9 +119,14 @@ class ScopePolicy:
         required: Iterable[str] = (),
         issuable: Collection[str] = (),
         implies: Mapping[str, Iterable[str]] | None = None,
+        granted: bool = False,
+        grant_url: str | None = None,
     ) -> None:
+        """`granted`: scopes come from the application's grants and not from the token, so no new token brings one."""
+        self.granted = granted
+        self.grant_url = grant_url
         self.required = tuple(dict.fromkeys(required))
-        self.issuable = frozenset(issuable)
+        self.issuable = frozenset(() if granted else issuable)
         self._closure = _closure({scope: tuple(implied) for scope, implied in (implies or {}).items()})
         self._bringers = self._cheapest_bringers()
         self._held = lru_cache(maxsize=_REMEMBERED_SCOPE_SETS)(self._expand)
@@ -87,7 +136,11 @@ class ScopePolicy:
         """`issuable` is what the server's authorization server issues where the configuration does not say."""
         listed = scopes.issuable
         return cls(
-            required=scopes.required, issuable=issuable if listed is None else listed, implies=dict(scopes.implies)
+            required=scopes.required,
+            issuable=issuable if listed is None else listed,
+            implies=dict(scopes.implies),
+            granted=scopes.source != "token",
+            grant_url=scopes.grant_url,
         )
 
     def held(self, scopes: frozenset[str]) -> frozenset[str]:
@@ -110,35 +163,65 @@ class ScopePolicy:
         return bringers
 
 
+def bound_by_scopes(principal: Principal) -> bool:
+    """Scopes say what somebody else may do for a user. A user's own session at Supabase has none and needs none; a
+    token that names scopes, or that belongs to no session, is held to them whatever else it is."""
+    return (
+        principal.delegated or principal.session_id is None or not principal.claims.keys().isdisjoint(("scope", "scp"))
+    )
+
+
 def decide(principal: Principal, requirement: Requirement, scopes: ScopePolicy) -> Decision:
     held = scopes.held(principal.scopes)
     scoped = held.issuperset(scopes.required) and held.issuperset(requirement.scopes)
-    if scoped and not any(map(principal.roles.isdisjoint, requirement.roles)):
-        return _ALLOWED
+    if (
+        (scoped or not bound_by_scopes(principal))
+        and not any(map(principal.roles.isdisjoint, requirement.roles))
+        and all(condition.met(principal) for condition in requirement.conditions)
+    ):
+        return _ALLOWED if requirement.asks is None else Decision(allowed=True, asks=requirement.asks)
     return _denied(principal, requirement, scopes, held)
 
 
-def require(decision: Decision) -> None:
-    """Raises InsufficientScope where a new token would help, and UnknownCapability where nothing would."""
+def require(decision: Decision, grant_url: str | None = None) -> None:
+    """Raises UnknownCapability where nothing would help, and otherwise what says how it can be mended."""
+    if decision.allowed:
+        return
     if decision.hides:
         raise UnknownCapability(reason="hidden")
-    if not decision.allowed:
+    # First what no new token of this client brings: a challenge would only send it round in a circle.
+    if decision.lacks("sign_in"):
+        raise AssuranceTooLow
+    if granted := decision.lacks("grant"):
+        raise ScopeNotGranted(granted, grant_url)
+    raise InsufficientScope(decision.challenge)
+
+
+def require_token(decision: Decision) -> None:
+    """For every request, before it is read: raises InsufficientScope when only a new token would help.
+
+    What is missing otherwise is said by the call that needs it, in a form that the model gets to read."""
+    if decision.lacks("token") and not decision.hides and not decision.lacks("grant"):
         raise InsufficientScope(decision.challenge)
 
 
 def _denied(principal: Principal, requirement: Requirement, scopes: ScopePolicy, held: frozenset[str]) -> Decision:
     wanted = tuple(dict.fromkeys((*scopes.required, *requirement.scopes)))
-    lacking = [scope for scope in wanted if scope not in held]
-    mendable = tuple(scope for scope in lacking if scopes.bringer(scope))
-    hopeless = tuple(scope for scope in lacking if not scopes.bringer(scope))
-    missing = [Missing("role", group, False) for group in requirement.roles if principal.roles.isdisjoint(group)]
-    if hopeless:
-        missing.append(Missing("scope", hopeless, False))
-    if mendable:
-        missing.append(Missing("scope", mendable, True))
+    missing = [Missing("role", group, "nothing") for group in requirement.roles if principal.roles.isdisjoint(group)]
+    missing += [
+        Missing(condition.kind, condition.wanted, condition.mended_by(principal))
+        for condition in requirement.conditions
+        if not condition.met(principal)
+    ]
+    lacking = [scope for scope in wanted if scope not in held] if bound_by_scopes(principal) else []
+    by_means: dict[MendedBy, list[str]] = {}
+    for scope in lacking:
+        means: MendedBy = "grant" if scopes.granted else "token" if scopes.bringer(scope) else "nothing"
+        by_means.setdefault(means, []).append(scope)
+    missing += [Missing("scope", tuple(named), means) for means, named in by_means.items()]
     # A held scope that cannot be asked for is not named: the authorization server would refuse the whole request.
     brought = dict.fromkeys(bringer for scope in wanted if (bringer := scopes.bringer(scope)))
-    return Decision(allowed=False, missing=tuple(missing), challenge=tuple(brought))
+    return Decision(allowed=False, missing=tuple(missing), challenge=tuple(brought) if "token" in by_means else ())
 
 
 def _closure(implies: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:

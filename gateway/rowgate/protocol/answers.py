@@ -12,6 +12,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from rowgate import __version__
 from rowgate.auth.principal import Principal
 from rowgate.errors import InvalidParams
+from rowgate.policy.authorizer import Check
 from rowgate.policy.catalog import Catalog
 from rowgate.protocol.call import LIST_METHODS, Call
 from rowgate.protocol.message import LEGACY_VERSIONS
@@ -59,14 +60,21 @@ def discover(server: ServerIdentity, offered: Iterable[str], ttl_ms: int) -> dic
     )
 
 
-def own_result(call: Call, caller: Principal, catalog: Catalog, server: ServerIdentity, ttl_ms: int) -> dict[str, Any]:
-    """Lists and capabilities are the caller's own."""
+def own_result(
+    call: Call,
+    caller: Principal,
+    catalog: Catalog,
+    server: ServerIdentity,
+    ttl_ms: int,
+    permitted: frozenset[Check] = frozenset(),
+) -> dict[str, Any]:
+    """Lists and capabilities are the caller's own. `permitted`: what an authorizer said of the catalog's checks."""
     if call.method == "initialize":
         return initialize(call, server, catalog.offered(caller))
     if call.method == "server/discover":
         return discover(server, catalog.offered(caller), ttl_ms)
     if member := LIST_METHODS.get(call.method):
-        return cacheable({member: catalog.list(call.method, caller)}, ttl_ms)
+        return cacheable({member: catalog.list(call.method, caller, permitted)}, ttl_ms)
     # ping, and the legacy requests that nothing could remember: logging/setLevel, resources/subscribe, unsubscribe.
     return {}
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from rowgate.auth.principal import Principal
-from rowgate.config.models import Plugin, Server
+from rowgate.config.models import Server
+from rowgate.config.plugin import Plugin
 from rowgate.errors import GatewayError, MethodNotFound
 from rowgate.observe.events import CapabilityQuarantined, CatalogLoaded, Event
 from rowgate.policy.catalogs import Catalogs
+from rowgate.policy.hook import Hook
 from rowgate.policy.rules import ScopePolicy
 from rowgate.protocol.call import LIST_METHODS, Call
 
@@ -121,15 +123,9 @@ class Plugins:
         return sum(1 for name, method, _ in self.asked if (name, method) == (plugin, "server/discover"))
 
 
-def caller(subject: str = "alice", *, scopes: Iterable[str] = (), roles: Iterable[str] = ()) -> Principal:
-    return Principal(
-        kind="user",
-        subject=subject,
-        issuer="https://project.example/auth/v1",
-        client_id="client",
-        scopes=frozenset(scopes),
-        roles=frozenset(roles),
-    )
+def caller(subject: str = "alice", *, scopes: Iterable[str] = (), roles: Iterable[str] = (), **more: Any) -> Principal:
+    members = {"kind": "user", "issuer": "https://project.example/auth/v1", "client_id": "client"} | more
+    return Principal(subject=subject, scopes=frozenset(scopes), roles=frozenset(roles), **members)
 
 
 def server(*entries: Mapping[str, Any], **members: Any) -> Server:
@@ -152,6 +148,7 @@ class House:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         issuable: Iterable[str] = (),
         clock: Clock | None = None,
+        hooks: Mapping[str, Hook] | None = None,
     ) -> None:
         self.plugins = plugins
         self.clock = clock or Clock()
@@ -164,6 +161,7 @@ class House:
             },
             scopes={name: ScopePolicy.of(entry.scopes, issuable=tuple(issuable)) for name, entry in servers.items()},
             ask=plugins,
+            hooks=hooks,
             emit=self.events.append,
             clock=self.clock,
         )

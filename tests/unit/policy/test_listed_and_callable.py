@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 
 from rowgate.auth.principal import Principal
 from rowgate.errors import GatewayError
+from rowgate.policy.authorization import Authorization
+from rowgate.policy.authorizer import Check, Verdict
+from rowgate.policy.capability import Capability
 from rowgate.policy.catalog import Catalog
+from rowgate.policy.hook import Hook
 from rowgate.policy.rules import require
 
 from .conftest import House, Offering, Plugins, call, caller, prompt, resource, server, template, tool
@@ -28,6 +33,16 @@ def _some(values: list[str], most: int = 3) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(values), max_size=most, unique=True)
 
 
+_REQUIRE = st.fixed_dictionaries(
+    {"scopes": _some(["a", "b", "c"], 2), "roles": _some(["r", "s"], 2)},
+    optional={
+        "claims": st.dictionaries(st.sampled_from(["plan", "org.id"]), st.sampled_from(["pro", 1, True]), max_size=1),
+        "aal": st.sampled_from(["aal1", "aal2"]),
+        "client": _some(["client", "other"], 1),
+        "permission": st.sampled_from(["p.one", "p.two"]),
+        "session": st.sampled_from(["live", "fresh"]),
+    },
+)
 _ENTRIES = st.lists(
     st.fixed_dictionaries(
         {
@@ -37,7 +52,7 @@ _ENTRIES = st.lists(
             "resources": _some(_URI_PATTERNS),
             "templates": _some(_TEMPLATE_PATTERNS),
             "prefix": st.sampled_from([None, "p", "get"]),
-            "require": st.fixed_dictionaries({"scopes": _some(["a", "b", "c"], 2), "roles": _some(["r", "s"], 2)}),
+            "require": _REQUIRE,
         }
     ),
     min_size=1,
@@ -65,55 +80,113 @@ _SCOPES = st.fixed_dictionaries(
     }
 )
 _CALLERS = st.builds(
-    lambda scopes, roles: caller(scopes=scopes, roles=roles), _some(["a", "b", "c"]), _some(["r", "s"], 2)
+    lambda scopes, roles, more: caller(scopes=scopes, roles=roles, **more),
+    _some(["a", "b", "c"]),
+    _some(["r", "s"], 2),
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["user", "user", "application"]),
+            "client_id": st.sampled_from(["client", "other", None]),
+            "session_id": st.sampled_from(["s", None]),
+            "aal": st.sampled_from(["aal1", "aal2", None]),
+            "claims": st.sampled_from([{}, {"plan": "pro"}, {"plan": [1, "free"]}, {"org": {"id": True}}]),
+        }
+    ),
 )
 _PREFIXES = ["", "p_", "get_"]
 
 
-def _callable(catalog: Catalog, principal: Principal, method: str, **params: Any) -> bool:
-    try:
-        require(catalog.resolve(call(method, **params), principal).decision)
-    except GatewayError:
-        return False
-    return True
+class Grants:
+    """An authorizer that permits what it was told, and a project in which every session lives."""
+
+    def __init__(self, permitted: list[str]) -> None:
+        self.permitted = permitted
+
+    async def ask(self, principal: Principal, checks: Sequence[Check]) -> list[Verdict]:
+        return ["allowed" if check.permission in self.permitted else "denied" for check in checks]
+
+    async def require(self, principal: Principal, max_age: float) -> None:
+        assert principal.session_id
 
 
-def _listed(catalog: Catalog, principal: Principal, method: str, key: str) -> set[str]:
-    return {item[key] for item in catalog.list(method, principal)}
+class Showing:
+    def __init__(self, shown: list[str]) -> None:
+        self.shown = shown
+
+    def visible(self, principal: Principal, capability: Capability) -> bool:
+        return capability.inner in self.shown
 
 
-def _house(entries: list[dict[str, Any]], offers: dict[str, Any], scopes: dict[str, Any], issuable: list[str]) -> House:
+_SHOWN = st.none() | _some([*_NAMES, *_URIS, *_TEMPLATES], 8)
+
+
+class Asked:
+    """One server as its callers meet it: what they are shown, and what they may call."""
+
+    def __init__(self, catalog: Catalog, principal: Principal, authorization: Authorization) -> None:
+        self.catalog = catalog
+        self._principal = principal
+        self._authorization = authorization
+
+    def callable(self, method: str, **params: Any) -> bool:
+        asked = call(method, **params)
+        try:
+            target = self.catalog.resolve(asked, self._principal)
+            require(target.decision)
+            asyncio.run(self._authorization.authorize(asked, self._principal, target))
+        except GatewayError:
+            return False
+        return True
+
+    def listed(self, method: str, key: str) -> set[str]:
+        permitted = asyncio.run(self._authorization.permitted(self._principal, self.catalog))
+        return {item[key] for item in self.catalog.list(method, self._principal, permitted)}
+
+
+def _house(
+    entries: list[dict[str, Any]],
+    offers: dict[str, Any],
+    scopes: dict[str, Any],
+    issuable: list[str],
+    hook: Hook | None = None,
+    **members: Any,
+) -> House:
     plugins = Plugins(**{name: Offering(**lists) for name, lists in offers.items()})
-    return House(plugins, {"main": server(*entries, scopes=scopes)}, issuable=issuable)
+    hooks = {"main": hook} if hook else {}
+    return House(plugins, {"main": server(*entries, scopes=scopes, **members)}, issuable=issuable, hooks=hooks)
 
 
 @settings(max_examples=300, deadline=None)
-@given(_ENTRIES, _OFFERS, _SCOPES, _some(["a", "b", "c"]), _CALLERS)
+@given(_ENTRIES, _OFFERS, _SCOPES, _some(["a", "b", "c"]), _CALLERS, _some(["p.one", "p.two"]) | st.none(), _SHOWN)
 def test_listed_is_callable_and_callable_is_listed(
     entries: list[dict[str, Any]],
     offers: dict[str, Any],
     scopes: dict[str, Any],
     issuable: list[str],
     principal: Principal,
+    permitted: list[str] | None,
+    shown: list[str] | None,
 ) -> None:
-    catalog = asyncio.run(_house(entries, offers, scopes, issuable).catalogs.of("main", principal))
+    hook = None if shown is None else Hook(Showing(shown), "test")
+    members = {} if permitted is None else {"authorizer": {"function": "may"}}
+    house = _house(entries, offers, scopes, issuable, hook, **members)
+    catalog = asyncio.run(house.catalogs.of("main", principal))
+    grants = Grants(permitted or [])
+    authorizer = None if permitted is None else grants
+    asked = Asked(catalog, principal, Authorization("main", authorizer=authorizer, hook=hook, liveness=grants))
     for method, called in (("tools/list", "tools/call"), ("prompts/list", "prompts/get")):
         names = {prefix + name for prefix in _PREFIXES for name in (*_NAMES, "ü", "none")}
-        able = {name for name in names if _callable(catalog, principal, called, name=name)}
-        assert able == _listed(catalog, principal, method, "name")
+        able = {name for name in names if asked.callable(called, name=name)}
+        assert able == asked.listed(method, "name")
     prompts = {prefix + name for prefix in _PREFIXES for name in _NAMES}
-    assert _listed(catalog, principal, "prompts/list", "name") == {
-        name
-        for name in prompts
-        if _callable(catalog, principal, "completion/complete", ref={"type": "ref/prompt", "name": name})
+    assert asked.listed("prompts/list", "name") == {
+        name for name in prompts if asked.callable("completion/complete", ref={"type": "ref/prompt", "name": name})
     }
-    assert _listed(catalog, principal, "resources/templates/list", "uriTemplate") == {
-        text
-        for text in _TEMPLATES
-        if _callable(catalog, principal, "completion/complete", ref={"type": "ref/resource", "uri": text})
+    assert asked.listed("resources/templates/list", "uriTemplate") == {
+        text for text in _TEMPLATES if asked.callable("completion/complete", ref={"type": "ref/resource", "uri": text})
     }
-    able = {uri for uri in _URIS if _callable(catalog, principal, "resources/read", uri=uri)}
-    listed = _listed(catalog, principal, "resources/list", "uri")
+    able = {uri for uri in _URIS if asked.callable("resources/read", uri=uri)}
+    listed = asked.listed("resources/list", "uri")
     assert listed <= able
     # A pattern opens URIs that nobody lists; what somebody lists is open only where it is listed to this caller.
     for uri in able - listed:

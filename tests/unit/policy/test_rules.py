@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowgate.errors import InsufficientScope, UnknownCapability
-from rowgate.policy.rules import Decision, Missing, Requirement, ScopePolicy, decide, require
+from rowgate.auth.principal import Actor
+from rowgate.errors import AssuranceTooLow, InsufficientScope, ScopeNotGranted, UnknownCapability
+from rowgate.policy.conditions import AalAtLeast, Asks, ClaimIs, ClientIn, HasSession, Unanswerable
+from rowgate.policy.rules import Decision, Missing, Requirement, ScopePolicy, decide, require, require_token
 
 from .conftest import caller, server
 
@@ -31,17 +35,17 @@ def test_nothing_required_is_allowed() -> None:
 
 def test_every_required_scope_must_be_held() -> None:
     assert _decide({"a", "b"}, scopes=("a", "b")).allowed
-    assert _decide({"a"}, scopes=("a", "b")).missing == (Missing("scope", ("b",), True),)
+    assert _decide({"a"}, scopes=("a", "b")).missing == (Missing("scope", ("b",), "token"),)
 
 
 def test_one_of_the_named_roles_is_enough() -> None:
     assert _decide(roles=(("editor", "admin"),), has_roles=("admin",)).allowed
-    assert _decide(roles=(("editor", "admin"),)).missing == (Missing("role", ("editor", "admin"), False),)
+    assert _decide(roles=(("editor", "admin"),)).missing == (Missing("role", ("editor", "admin"), "nothing"),)
 
 
 def test_what_a_server_requires_is_required_of_every_entry() -> None:
     policy = ScopePolicy(required=["base"], issuable=["base", "a"])
-    assert _decide({"a"}, scopes=("a",), policy=policy).missing == (Missing("scope", ("base",), True),)
+    assert _decide({"a"}, scopes=("a",), policy=policy).missing == (Missing("scope", ("base",), "token"),)
     assert not _decide(set(), policy=policy).allowed
 
 
@@ -64,7 +68,7 @@ def test_a_missing_role_hides_even_where_a_scope_is_missing_too() -> None:
 def test_a_scope_that_no_new_token_could_bring_hides() -> None:
     denied = _decide(scopes=("a",), policy=ScopePolicy(issuable=["b"]))
     assert denied.hides
-    assert denied.missing == (Missing("scope", ("a",), False),)
+    assert denied.missing == (Missing("scope", ("a",), "nothing"),)
 
 
 def test_an_allowed_decision_raises_nothing() -> None:
@@ -104,6 +108,132 @@ def test_the_configuration_says_what_is_issuable_before_the_default_does() -> No
 def test_whoever_meets_a_joined_requirement_meets_each_of_its_parts() -> None:
     joined = Requirement.all_of([Requirement(("a",), (("x", "y"),)), Requirement(("b", "a"), (("z",),))])
     assert joined == Requirement(("a", "b"), (("x", "y"), ("z",)))
+
+
+def test_required_scopes_bind_whoever_acts_for_the_user_and_not_the_users_own_session() -> None:
+    policy = ScopePolicy(required=["a"], issuable=["a"])
+    own = caller(client_id=None, session_id="s")
+    assert decide(own, Requirement(("a",)), policy).allowed
+    assert not decide(caller(session_id="s"), Requirement(("a",)), policy).allowed
+    acted = caller(client_id=None, session_id="s", actors=(Actor("agent"),))
+    assert not decide(acted, Requirement(("a",)), policy).allowed
+    application = caller(kind="application", client_id=None)
+    assert not decide(application, Requirement(("a",)), policy).allowed
+
+
+@pytest.mark.parametrize("claims", [{"scope": ""}, {"scope": "b"}, {"scp": ["b"]}])
+def test_a_token_that_names_scopes_is_held_to_them_even_without_a_client(claims: dict[str, object]) -> None:
+    held = caller(client_id=None, session_id="s", claims=claims)
+    assert not decide(held, Requirement(("a",)), ScopePolicy(issuable=["a"])).allowed
+
+
+def test_a_token_of_no_session_is_bound_although_no_client_is_named() -> None:
+    assert not decide(caller(client_id=None), Requirement(("a",)), ScopePolicy(issuable=["a"])).allowed
+
+
+def test_a_users_own_session_is_still_held_to_roles_and_conditions() -> None:
+    own = caller(client_id=None, session_id="s")
+    assert decide(own, Requirement(roles=(("editor",),)), ScopePolicy()).hides
+    assert decide(own, Requirement(conditions=(ClientIn(("c",)),)), ScopePolicy()).hides
+
+
+@pytest.mark.parametrize(
+    ("claims", "values", "met"),
+    [
+        ({"plan": "pro"}, ("pro",), True),
+        ({"plan": "free"}, ("pro", "team"), False),
+        ({"plan": ["free", "pro"]}, ("pro",), True),
+        ({"plan": []}, ("pro",), False),
+        ({}, ("pro",), False),
+        ({"plan": None}, ("pro",), False),
+        ({"plan": 1}, (True,), False),
+        ({"plan": True}, (1,), False),
+        ({"plan": "1"}, (1,), False),
+        ({"plan": 1.0}, (1,), False),
+        ({"plan": {"pro": 1}}, ("pro",), False),
+        ({"plan": True}, (True,), True),
+    ],
+)
+def test_a_claim_must_be_equal_in_value_and_type(
+    claims: dict[str, object], values: tuple[str | int | bool, ...], met: bool
+) -> None:
+    assert ClaimIs("plan", values).met(caller(claims=claims)) is met
+
+
+def test_a_claim_is_found_by_its_path_and_by_its_whole_name_first() -> None:
+    nested = {"app_metadata": {"org": {"id": 7}}}
+    assert ClaimIs("app_metadata.org.id", (7,)).met(caller(claims=nested))
+    assert not ClaimIs("app_metadata.org.id.more", (7,)).met(caller(claims=nested))
+    assert ClaimIs("https://acme.example/plan", ("pro",)).met(caller(claims={"https://acme.example/plan": "pro"}))
+
+
+@pytest.mark.parametrize(
+    ("held", "level", "met"),
+    [
+        ("aal2", "aal2", True),
+        ("aal2", "aal1", True),
+        ("aal1", "aal2", False),
+        (None, "aal1", False),
+        ("x", "aal2", False),
+    ],
+)
+def test_a_level_of_assurance_includes_those_below_it(held: str | None, level: Any, met: bool) -> None:
+    assert AalAtLeast(level).met(caller(aal=held)) is met
+
+
+def test_a_weaker_sign_in_is_told_so_and_never_sent_for_another_token() -> None:
+    denied = decide(
+        caller(aal="aal1"), Requirement(("a",), conditions=(AalAtLeast("aal2"),)), ScopePolicy(issuable="a")
+    )
+    assert not denied.hides
+    with pytest.raises(AssuranceTooLow):
+        require(denied)
+
+
+def test_rules_that_no_new_token_mends_hide() -> None:
+    for condition in (ClaimIs("plan", ("pro",)), ClientIn(("other",)), HasSession(), Unanswerable("x.y")):
+        assert decide(caller(), Requirement(conditions=(condition,)), ScopePolicy()).hides, condition
+
+
+def test_a_scope_of_the_applications_grants_is_refused_without_a_challenge() -> None:
+    policy = ScopePolicy(issuable=["a"], granted=True, grant_url="https://app.example/agents")
+    denied = _decide(scopes=("a",), policy=policy)
+    assert (denied.hides, denied.challenge) == (False, ())
+    with pytest.raises(ScopeNotGranted) as refusal:
+        require(denied, policy.grant_url)
+    assert refusal.value.structured == {
+        "kind": "forbidden",
+        "code": "SCOPE_NOT_GRANTED",
+        "scopes": ["a"],
+        "grant_url": "https://app.example/agents",
+    }
+
+
+def test_before_a_request_is_read_only_what_a_new_token_mends_is_refused() -> None:
+    with pytest.raises(InsufficientScope):
+        require_token(_decide(policy=ScopePolicy(required=["a"], issuable=["a"])))
+    require_token(_decide(policy=ScopePolicy(required=["a"], granted=True)))
+    require_token(_decide(policy=ScopePolicy(required=["a"])))
+
+
+def test_a_permission_and_a_session_are_left_to_be_asked() -> None:
+    entry = {"from": "notes", "tools": ["a"], "require": {"permission": "x.y", "session": "fresh"}}
+    requirement = Requirement.of(server(entry).capabilities[0].require, authorizer=True)
+    decision = decide(caller(session_id="s"), requirement, ScopePolicy())
+    assert (decision.allowed, decision.asks) == (True, Asks(("x.y",), "fresh"))
+
+
+def test_without_an_authorizer_a_permission_hides() -> None:
+    entry = {"from": "notes", "tools": ["a"], "require": {"permission": "x.y"}}
+    assert decide(caller(), Requirement.of(server(entry).capabilities[0].require), ScopePolicy()).hides
+
+
+def test_joined_requirements_ask_for_everything_and_for_the_fresher_session() -> None:
+    one = Requirement(conditions=(HasSession(),), asks=Asks(("x",), "fresh"))
+    other = Requirement(conditions=(HasSession(), ClientIn(("c",))), asks=Asks(("x", "y"), "live"))
+    joined = Requirement.all_of([one, other])
+    assert joined.asks == Asks(("x", "y"), "fresh")
+    assert joined.conditions == (HasSession(), ClientIn(("c",)))
 
 
 _SCOPES = st.frozensets(st.sampled_from("abcd"), max_size=4)
