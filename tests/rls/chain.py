@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,6 +14,7 @@ import yaml
 from joserfc.jwk import OKPKey
 
 from conformance.process import Process, process
+from process.gateway import PYTHON, environment
 from rls.wiretap import Wiretap, wiretap
 from rowgate.demo.listener import bind
 from rowgate.demo.project import Project
@@ -122,5 +121,5 @@ async def _gateway(stack: AsyncExitStack, key: OKPKey, config: Path) -> Process:
 
 
 async def _started(stack: AsyncExitStack, environ: Mapping[str, str], *arguments: str) -> Process:
-    env = {**os.environ, **environ, "PYTHONUNBUFFERED": "1"}
-    return await stack.enter_async_context(process(sys.executable, *arguments, env=env))
+    env = environment(**environ, PYTHONUNBUFFERED="1")
+    return await stack.enter_async_context(process(PYTHON, *arguments, env=env))
