@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import nullcontext
 
 import aiohttp
@@ -197,7 +197,7 @@ class _PooledReply:
             return self._payload.read_nowait()
         return None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in self._payload.iter_any():
                 yield chunk
