@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
 from generator.page import code, codes, table
-from rowgate.config import models, values
+from rowgate.config import authentication, models, plugin, values
 from rowgate.config.models import Config
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Secret
@@ -33,10 +33,22 @@ _WORDS = {
     values.BaseUrl: "https URL",
     values.TrustedUrl: "https URL",
     values.PluginUrl: "http or https URL",
+    values.AbsolutePath: "absolute path",
+    values.Backoff: "two durations",
     values.WebOrigin: "web origin",
     values.Host: "host or host:port",
     values.Proxies: "address or network",
     values.Listen: "host:port",
+    authentication.ClaimPath: "path of a claim",
+    authentication.SessionCheck: "`never`, `per_call` or a duration",
+    authentication.KeyHash: "`sha256:` and 64 digits",
+    authentication.Moment: "date and time",
+    authentication.BriefText: "text",
+    authentication.FunctionName: "name of a SQL function",
+    plugin.Argument: "text",
+    plugin.Endpoint: "path",
+    plugin.VariableName: "variable name",
+    plugin.VariableValue: "text or secret",
     models.Pattern: "name or glob",
     models.ServerPath: "path",
 }
@@ -45,6 +57,7 @@ _PLURALS = {
     "name or glob": "names or globs",
     "host or host:port": "hosts",
     "text": "text",
+    "text or secret": "text or secrets",
 }
 _KEYS = {"plugins": "NAME", "servers": "NAME", "hints": "TOOL"}
 

@@ -11,9 +11,10 @@ from aiohttp import web
 
 from rowgate.auth.principal import Principal
 from rowgate.auth.watch import StreamWatch
-from rowgate.config.models import Plugin
+from rowgate.config.plugin import Plugin
 from rowgate.endpoint import Endpoint
 from rowgate.errors import PluginDied, PluginTimeout
+from rowgate.limits.occupancy import Place
 from rowgate.observe.events import Emit, ResultTruncated, StreamChanged
 from rowgate.observe.record import Record
 from rowgate.policy.catalog import Target
@@ -43,8 +44,16 @@ class Relay:
         self._clock = clock
 
     async def send(
-        self, call: Call, caller: Principal, target: Target, endpoint: Endpoint, record: Record, answer: Answer
+        self,
+        call: Call,
+        caller: Principal,
+        target: Target,
+        endpoint: Endpoint,
+        record: Record,
+        answer: Answer,
+        place: Place | None = None,
     ) -> web.StreamResponse:
+        """`place`: what the call holds while it runs, where that is limited."""
         sent = self._forwarder.forward(
             call,
             caller,
@@ -55,7 +64,7 @@ class Relay:
         )
         try:
             async with asyncio.timeout(self._deadline) as limit, sent as frames:
-                final = await self._relay(frames, call, caller, endpoint, record, answer, limit)
+                final = await self._relay(frames, call, caller, endpoint, record, answer, limit, place)
         except TimeoutError:
             raise PluginTimeout(reason="deadline") from None
         return await self._finish(final, call, target, endpoint, record, answer)
@@ -69,6 +78,7 @@ class Relay:
         record: Record,
         answer: Answer,
         limit: asyncio.Timeout,
+        place: Place | None,
     ) -> Final:
         """Pass on what comes before the result; the first of it turns the answer into a stream."""
         watch: StreamWatch | None = None
@@ -77,6 +87,8 @@ class Relay:
                 if isinstance(frame, Final):
                     return frame
                 if watch is None:
+                    if place is not None:
+                        place.stream()  # a tool error, 429
                     record.streamed = True
                     self._emit(StreamChanged(endpoint.name, 1))
                     watch = StreamWatch(caller, endpoint.admission, limit, clock=self._clock)

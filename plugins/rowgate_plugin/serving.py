@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from rowgate_plugin.contract import ContextVerifier
 from rowgate_plugin.keys import ContextKeys, keys_from_environment
+from rowgate_plugin.listening import listening_socket
 from rowgate_plugin.log import configure_logging
 from rowgate_plugin.middleware import MAX_BODY_BYTES, ContextMiddleware, Extend
 from rowgate_plugin.settings import EXIT_CONFIGURATION, SettingsError
@@ -134,12 +135,15 @@ def serve(
 ) -> None:
     """Serve until SIGTERM, then let running calls finish. Exits with 78 when a setting is missing or not safe to use.
 
+    A socket that was passed on (LISTEN_FDS, as the gateway and systemd do it), or the path in `SOCKET`, goes before
+    `host` and `port`.
     `json_only` is faster and gives up progress and cancellation.
     """
     environ = os.environ
     configure_logging(log_level)
     try:
         plugin = app(server, extend=extend, json_only=json_only, path=path, state=state, max_body_bytes=max_body_bytes)
+        listening = listening_socket(environ, pid=os.getpid())
         listen_host = host or environ.get("HOST") or "127.0.0.1"
         listen_port = port if port is not None else _port(environ.get("PORT") or "9000")
     except SettingsError as error:
@@ -147,7 +151,12 @@ def serve(
         raise SystemExit(EXIT_CONFIGURATION) from None
     for name in asyncio.run(tools_without_hints(server)):
         logger.warning("tool %r has no title or no hints: a gateway may keep it from its clients", name)
-    uvicorn.Server(_configuration(plugin, listen_host, listen_port)).run()
+    served = uvicorn.Server(_configuration(plugin, listen_host, listen_port))
+    if listening is None:
+        served.run()
+        return
+    logger.info("listening on the socket %s", listening.getsockname())
+    served.run(sockets=[listening])
 
 
 async def tools_without_hints(server: MCPServer[Any]) -> list[str]:

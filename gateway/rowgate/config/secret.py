@@ -15,6 +15,17 @@ from pydantic_core import CoreSchema, core_schema
 from rowgate.config.values import refuse
 
 MAX_BYTES = 64 * 1024
+SECRET_SCHEMA: JsonSchemaValue = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {key: {"type": "string", "minLength": 1}},
+            "required": [key],
+            "additionalProperties": False,
+        }
+        for key in ("env", "file")
+    ]
+}
 _PLACEHOLDER = re.compile(
     r"(?:change|replace)[ _-]?(?:me|this)?|(?:your|my)[ _-].*|<.*>|\[.*\]|x{3,}|\*+|\.{3,}"
     r"|todo|tbd|none|null|undefined|example|placeholder|dummy|test|secret|password|insecure|default",
@@ -53,21 +64,12 @@ class Secret:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_plain_validator_function(
-            _resolve, serialization=core_schema.plain_serializer_function_ser_schema(cls.origin)
+            resolve, serialization=core_schema.plain_serializer_function_ser_schema(cls.origin)
         )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        options = [
-            {
-                "type": "object",
-                "properties": {key: {"type": "string", "minLength": 1}},
-                "required": [key],
-                "additionalProperties": False,
-            }
-            for key in ("env", "file")
-        ]
-        return {"oneOf": options}
+        return SECRET_SCHEMA
 
 
 def _given(value: object, info: ValidationInfo) -> object:
@@ -77,7 +79,8 @@ def _given(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def _resolve(value: object, info: ValidationInfo) -> Secret:
+def resolve(value: object, info: ValidationInfo) -> Secret:
+    """The validator of a secret."""
     if isinstance(value, Secret):
         return value
     sources = info.context if isinstance(info.context, Sources) else Sources()

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rowgate.edge.forwarded import mint_request_id
 from rowgate.errors import NotFound
-from rowgate.observe.events import CatalogLoaded, Event, GatewayChanged, KeysRefreshed
+from rowgate.observe.events import CatalogLoaded, Event, GatewayChanged, KeysRefreshed, PluginProcessChanged
 from rowgate.observe.metrics import Metrics
 from rowgate.protocol.render import PROBLEM, problem
 
@@ -31,6 +31,8 @@ class Health:
                 self._checks["gateway"] = READY if event.state == "serving" else event.state
             case KeysRefreshed():
                 self._keys(event)
+            case PluginProcessChanged(state="exited"):
+                self._note(f"plugin:{event.plugin}", "not running")
             case CatalogLoaded():
                 self._note(f"plugin:{event.plugin}", "not reachable" if event.outcome == "failed" else READY)
 

@@ -30,7 +30,7 @@ def security_notices(config: Config) -> Iterator[SecurityNotice]:
                 "them is a full token of its user at Supabase.",
             )
     for name, plugin in config.plugins.items():
-        url = urlsplit(plugin.url)
+        url = urlsplit(plugin.url or "")
         if plugin.credential == "user_token" and url.scheme == "http" and not is_loopback(url.hostname):
             yield SecurityNotice(
                 "user_token_over_clear_http", f"Plugin {name} receives users' tokens over a connection without TLS."

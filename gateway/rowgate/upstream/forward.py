@@ -12,7 +12,7 @@ from mcp_types import jsonrpc as rpc
 from multidict import CIMultiDict
 
 from rowgate.auth.principal import Principal
-from rowgate.config.models import Plugin
+from rowgate.config.plugin import Plugin
 from rowgate.errors import GatewayError, MethodNotFound, PluginProtocolError
 from rowgate.observe.events import Emit, UpstreamFinished
 from rowgate.policy.catalog import Target

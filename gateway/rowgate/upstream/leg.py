@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 import aiohttp
@@ -29,7 +30,7 @@ class Reply(Protocol):
         """The whole body if it has come already and nothing of it was read, else None: most answers are short."""
         ...
 
-    def chunks(self) -> AsyncGenerator[bytes, None]:
+    def chunks(self) -> AsyncIterator[bytes]:
         """Bytes as they arrive. Raises PluginDied if the connection ends before the body does."""
         ...
 
@@ -54,10 +55,21 @@ class Leg(Protocol):
 class SessionLeg:
     """`Leg` over aiohttp's client: for plugins behind TLS."""
 
-    def __init__(self, url: str, *, max_connections: int, connect_timeout: float, idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        max_connections: int,
+        connect_timeout: float,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+        idle: float = IDLE,
+    ) -> None:
+        """`server_name`: whom the certificate must name, where that is not the host of `url`."""
         self._url = URL(url, encoded=True)
+        self._server_name = server_name
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=idle),
+            connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=idle, ssl=tls or True),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout),
             auto_decompress=False,
@@ -70,7 +82,11 @@ class SessionLeg:
     async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         try:
             async with asyncio.timeout(timeout):
-                response = await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
+                response = await self._session.post(
+                    self._url, data=body, headers=headers, allow_redirects=False, server_hostname=self._server_name
+                )
+        except aiohttp.ClientSSLError:
+            raise PluginUnreachable(reason="tls") from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise PluginUnreachable(reason="connect") from None
         except TimeoutError:
@@ -100,7 +116,7 @@ class _SessionReply:
     def received(self) -> bytes | None:
         return None
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk

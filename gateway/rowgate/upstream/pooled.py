@@ -18,26 +18,45 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from yarl import URL
 
-from rowgate.config.models import Plugin
+from rowgate.config.plugin import Plugin
 from rowgate.errors import PluginDied, PluginTimeout, PluginUnreachable
 from rowgate.upstream.leg import IDLE, MAX_FIELD, Leg, Reply, SessionLeg
+from rowgate.upstream.tls import tls_context
+from rowgate.upstream.unix import UnixSocket, listeners
 
 _FAILURES = (aiohttp.ClientError, ConnectionError, HttpProcessingError)
 
 
-def leg_to(plugin: Plugin) -> Leg:
-    kind = PooledLeg if plugin.url.startswith("http://") else SessionLeg
-    return kind(plugin.url, max_connections=plugin.max_connections, connect_timeout=plugin.connect_timeout)
+def leg_to(plugin: Plugin, socket: str | None = None) -> Leg:
+    """`socket`: where a plugin listens that the gateway starts. Raises StartError for TLS files and users that are
+    not there."""
+    most, patience = plugin.max_connections, plugin.connect_timeout
+    if plugin.url is not None and plugin.url.startswith("https://"):
+        name = plugin.tls.server_name if plugin.tls else None
+        tls = tls_context(plugin.tls)
+        return SessionLeg(plugin.url, max_connections=most, connect_timeout=patience, tls=tls, server_name=name)
+    path = socket or plugin.socket
+    listening = UnixSocket(path, listeners(plugin.socket_owner)) if path else None
+    return PooledLeg(plugin.endpoint, max_connections=most, connect_timeout=patience, socket=listening)
 
 
 class PooledLeg:
-    """`Leg` for plugins that are reached by http://."""
+    """`Leg` for plugins that are reached by http:// or by a Unix socket."""
 
-    def __init__(self, url: str, *, max_connections: int, connect_timeout: float, idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        max_connections: int,
+        connect_timeout: float,
+        idle: float = IDLE,
+        socket: UnixSocket | None = None,
+    ) -> None:
         target = URL(url, encoded=True)
         assert target.raw_host, "the configuration takes absolute URLs only"
         assert target.port
         self._address = (target.raw_host, target.port)
+        self._socket = socket
         self._start = f"POST {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}"
         self._connect_timeout = connect_timeout
         self._kept_for = idle
@@ -116,7 +135,11 @@ class PooledLeg:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + self._connect_timeout)):
-                _, connection = await loop.create_connection(lambda: _Connection(loop), *self._address)
+                if self._socket is None:
+                    _, connection = await loop.create_connection(lambda: _Connection(loop), *self._address)
+                else:
+                    reached = await self._socket.connect()
+                    _, connection = await loop.create_unix_connection(lambda: _Connection(loop), sock=reached)
         except OSError:  # a TimeoutError is one
             raise PluginUnreachable(reason="connect") from None
         return connection
