@@ -1,3 +1,3 @@
 """Fixtures of every directory."""
 
-pytest_plugins = ["databases"]
+pytest_plugins = ["databases", "counter_servers"]

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from rowgate.errors import GatewayError
+
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
 
 CAPACITY = 4096
+
+NOT_NOW: ContextVar[GatewayError | None] = ContextVar("not_now", default=None)
+"""Why nobody is to be asked for the sake of the present request, where something speaks against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class Answers(Generic[K, A]):
         """Ask, or with `join` wait for whoever is asking the same already.
 
         An answer that is on its way may be older than the question, so whoever needs a fresh one does not join."""
+        if (refusal := NOT_NOW.get()) is not None:
+            raise refusal
         flight = self._flights.get(key) if join else None
         if flight is None:
             flight = asyncio.create_task(self._fly(key, question))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rowgate.limits.window import Charge, Exhausted, Window, verdict
 
-CAPACITY = 100_000
+CAPACITY = 50_000
 """Budgets that are remembered; those that were asked least recently are forgotten first."""
 
 _Key = tuple[str, tuple[str, ...], int]
@@ -44,15 +44,17 @@ class MemoryCounters:
         period = charge.rate.period
         index = int(now // period)
         remaining = (index + 1) * period - now
-        last, current, previous = self._windows.get(_key(charge), (index, 0, 0))
+        known = self._windows.get(key := _key(charge))
+        if known is None:
+            return Window(0, 0, remaining)
+        self._windows.move_to_end(key)
+        last, current, previous = known
         if last == index:
             return Window(current, previous, remaining)
         return Window(0, current if last == index - 1 else 0, remaining)
 
     def _keep(self, charge: Charge, index: int, window: Window) -> None:
-        key = _key(charge)
-        self._windows[key] = (index, window.current + charge.cost, window.previous)
-        self._windows.move_to_end(key)
+        self._windows[_key(charge)] = (index, window.current + charge.cost, window.previous)
         if len(self._windows) > self._capacity:
             self._windows.popitem(last=False)
 

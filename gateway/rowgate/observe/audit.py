@@ -19,6 +19,7 @@ VERDICTS: MappingProxyType[Outcome, Verdict] = MappingProxyType(
         "ok": "success",
         "input_required": "success",
         "denied": "denied",
+        "limited": "denied",
         "unauthenticated": "denied",
         "tool_error": "error",
         "protocol_error": "error",
