@@ -38,7 +38,8 @@ def reach(plugin: Plugin, at: Location, gateway: Gateway | None, supabase: Supab
         hint = "A plugin is reached by exactly one of url, socket and command."
         yield Finding((*at, way), f"cannot stand beside {ways[0]}", hint, of_key=True)
     for setting, owners in _BELONGS.items():
-        if setting in plugin.model_fields_set and ways and not set(owners) & set(ways):
+        default = Plugin.model_fields[setting].get_default()
+        if getattr(plugin, setting) != default and ways and not set(owners) & set(ways):
             where = " or ".join(owners)
             yield Finding((*at, setting), f"does nothing without {where}", "Remove it.", of_key=True)
     if plugin.url is not None:
@@ -71,7 +72,7 @@ def _url(plugin: Plugin, url: str, at: Location, gateway: Gateway | None) -> Ite
 def _tls(tls: Tls, scheme: str, at: Location) -> Iterator[Finding]:
     if scheme != "https":
         yield Finding(at, "does nothing with an http url", "Write https in url.", of_key=True)
-    elif not tls.model_fields_set:
+    elif tls == Tls():
         yield Finding(at, "says nothing", of_key=True)
     elif (tls.certificate is None) != (tls.key is None):
         given, missing = ("certificate", "key") if tls.key is None else ("key", "certificate")
