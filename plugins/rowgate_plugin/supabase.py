@@ -24,6 +24,9 @@ MAX_CONNECTIONS = 100
 KEEP_ALIVE = 30.0
 MAX_HEADER_BYTES = 32 * 1024
 
+_SERVICES = ("/rest/v1/", "/storage/v1/", "/functions/v1/")
+"""The official clients put names of tables, functions and buckets into paths as they are, and `..` in one that a model
+chose would reach Auth, where the caller's token changes passwords and approves other clients."""
 _REFUSED_BY_POSTGREST = ("PGRST301", "PGRST303")
 _REFUSED_BY_STORAGE = ("claim timestamp check failed", "jwt expired")
 
@@ -169,7 +172,9 @@ class _Lease(httpx.AsyncBaseTransport):
         on_refused: Callable[[], None],
     ) -> None:
         self._transport = transport
-        self._origin = _origin(httpx.URL(project.url))
+        url = httpx.URL(project.url)
+        self._origin = _origin(url)
+        self._base = url.path.rstrip("/")
         self._key = project.publishable_key
         self._token = token
         self._on_refused = on_refused
@@ -177,6 +182,10 @@ class _Lease(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if _origin(request.url) != self._origin:
             raise httpx.UnsupportedProtocol("the caller's credential goes to the Supabase project and nowhere else")
+        path = request.url.path.removeprefix(self._base)
+        if not path.startswith(_SERVICES) or ".." in path.split("/"):
+            raise httpx.UnsupportedProtocol("a name led out of the project's tables, functions and storage")
+        request.headers["Host"] = request.url.netloc.decode("ascii")
         request.headers["apikey"] = self._key
         request.headers.pop("Authorization", None)
         if self._token is not None:

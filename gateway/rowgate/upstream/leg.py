@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 import aiohttp
@@ -30,7 +30,7 @@ class Reply(Protocol):
         """The whole body if it has come already and nothing of it was read, else None: most answers are short."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """Bytes as they arrive. Raises PluginDied if the connection ends before the body does."""
         ...
 
@@ -116,7 +116,7 @@ class _SessionReply:
     def received(self) -> bytes | None:
         return None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk
