@@ -63,6 +63,9 @@ def check(tmp_path: Path) -> Callable[[str], Checked]:
         "SUPABASE_URL": "https://acme.supabase.co",
         "SUPABASE_PUBLISHABLE_KEY": "sb_publishable_0123456789abcdef",
         "SUPABASE_SECRET_KEY": "sb_secret_0123456789abcdef",
+        "SUPPLIER_CLIENT_SECRET": "0123456789abcdef",
+        "SUPPLIER_JWT_SECRET": "0123456789abcdef0123456789abcdef",
+        "REPORTS_API_KEY": "0123456789abcdef0123456789abcdef",
         "ROWGATE_CONTEXT_KEY": jwk,
     }
     return lambda text: check_text(text.replace("/run/secrets/", f"{tmp_path}/secrets/"), env, tmp_path)

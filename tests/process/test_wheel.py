@@ -152,6 +152,11 @@ def test_the_example_configuration_is_valid_for_the_wheel(installed: Installed, 
         *("-m", "rowgate", "config", "validate", str(wheel.ROOT / "config.example.yaml")),
         cwd=tmp_path,
         SUPABASE_URL="https://project.supabase.co",
+        SUPABASE_PUBLISHABLE_KEY="sb_publishable_0123456789abcdef",
+        SUPABASE_SECRET_KEY="sb_secret_0123456789abcdef",
+        SUPPLIER_CLIENT_SECRET="0123456789abcdef",
+        SUPPLIER_JWT_SECRET="0123456789abcdef0123456789abcdef",
+        REPORTS_API_KEY="0123456789abcdef0123456789abcdef",
         ROWGATE_CONTEXT_KEY=CONTEXT_KEY_TEXT,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

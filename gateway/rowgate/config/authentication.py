@@ -150,7 +150,7 @@ SessionCheck = Annotated[
 
 
 class Session(Section):
-    """Whether Supabase Auth is asked about the session behind a token."""
+    """Whether the sign-in behind a token still lives."""
 
     check: SessionCheck = Field(
         Freshness(),

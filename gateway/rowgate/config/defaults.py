@@ -7,7 +7,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from rowgate.config.authentication import Auth, Issuer
-from rowgate.config.models import Config, Scopes, Server, Supabase
+from rowgate.config.models import Config, Server, Supabase
+from rowgate.config.rules import Scopes
 from rowgate.errors import ConfigurationError
 from rowgate.supabase.tokens import (
     ISSUABLE_SCOPES,

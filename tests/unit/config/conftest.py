@@ -26,6 +26,9 @@ def env(signing_key: str) -> dict[str, str]:
         "SUPABASE_URL": "https://acme.supabase.co",
         "SUPABASE_PUBLISHABLE_KEY": "sb_publishable_0123456789abcdef",
         "SUPABASE_SECRET_KEY": "sb_secret_0123456789abcdef",
+        "SUPPLIER_CLIENT_SECRET": "0123456789abcdef",
+        "SUPPLIER_JWT_SECRET": "0123456789abcdef0123456789abcdef",
+        "REPORTS_API_KEY": "0123456789abcdef0123456789abcdef",
         "ROWGATE_CONTEXT_KEY": signing_key,
     }
 
