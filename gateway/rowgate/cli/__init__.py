@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": ("rowgate.cli.demo:demo", "Run the gateway with an embedded database, sign-in and example."),
     "config": ("rowgate.cli.config:config", "Validate and show the configuration."),
     "limits": ("rowgate.cli.limits:limits", "Prepare a database for counting requests."),
+    "plugin": ("rowgate.cli.plugin:plugin", "Check what a plugin refuses."),
     "health": ("rowgate.cli.health:health", "Ask a running gateway whether it is ready."),
 }
 
