@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
 from generator.page import code, codes, table
-from rowgate.config import authentication, models, plugin, values
+from rowgate.config import authentication, models, plugin, rules, values
 from rowgate.config.models import Config
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Secret
@@ -49,12 +49,19 @@ _WORDS = {
     plugin.Endpoint: "path",
     plugin.VariableName: "variable name",
     plugin.VariableValue: "text or secret",
+    rules.ClaimValues: "value or list of values",
+    rules.Extension: "object or entry point",
+    rules.Meta: "anything",
+    rules.Permission: "permission",
     models.Pattern: "name or glob",
     models.ServerPath: "path",
 }
 _PLURALS = {
     "address or network": "addresses or networks",
     "name or glob": "names or globs",
+    "object or entry point": "objects or entry points",
+    "path of a claim": "paths of claims",
+    "value or list of values": "values",
     "host or host:port": "hosts",
     "text": "text",
     "text or secret": "text or secrets",

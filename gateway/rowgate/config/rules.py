@@ -7,17 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from rowgate.config.authentication import ClaimPath
+from rowgate.config.authentication import ClaimPath, FunctionName
 from rowgate.config.section import Section
 from rowgate.config.values import Duration, ScopeName, Text, TrustedUrl, refuse, seconds
 
 ClaimValue = str | int | bool
-
-
-def _function(value: str) -> str:
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", value):
-        raise refuse("must be the name of a SQL function in an exposed schema: lower-case letters, digits and _")
-    return value
 
 
 def _claim_values(value: object) -> tuple[ClaimValue, ...]:
@@ -43,7 +37,6 @@ def _extension(value: str) -> str:
     return value
 
 
-FunctionName = Annotated[str, AfterValidator(_function)]
 Permission = Annotated[str, AfterValidator(_permission)]
 Extension = Annotated[str, AfterValidator(_extension)]
 """Code of the builder, in the gateway's own process."""

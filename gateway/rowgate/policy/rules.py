@@ -163,11 +163,14 @@ class ScopePolicy:
         return bringers
 
 
-def bound_by_scopes(principal: Principal) -> bool:
+def bound_by_scopes(principal: Principal, scopes: ScopePolicy) -> bool:
     """Scopes say what somebody else may do for a user. A user's own session at Supabase has none and needs none; a
     token that names scopes, or that belongs to no session, is held to them whatever else it is."""
     return (
-        principal.delegated or principal.session_id is None or not principal.claims.keys().isdisjoint(("scope", "scp"))
+        principal.delegated
+        or principal.session_id is None
+        or (bool(principal.scopes) and not scopes.granted)
+        or not principal.claims.keys().isdisjoint(("scope", "scp"))
     )
 
 
@@ -175,7 +178,7 @@ def decide(principal: Principal, requirement: Requirement, scopes: ScopePolicy) 
     held = scopes.held(principal.scopes)
     scoped = held.issuperset(scopes.required) and held.issuperset(requirement.scopes)
     if (
-        (scoped or not bound_by_scopes(principal))
+        (scoped or not bound_by_scopes(principal, scopes))
         and not any(map(principal.roles.isdisjoint, requirement.roles))
         and all(condition.met(principal) for condition in requirement.conditions)
     ):
@@ -213,7 +216,7 @@ def _denied(principal: Principal, requirement: Requirement, scopes: ScopePolicy,
         for condition in requirement.conditions
         if not condition.met(principal)
     ]
-    lacking = [scope for scope in wanted if scope not in held] if bound_by_scopes(principal) else []
+    lacking = [scope for scope in wanted if scope not in held] if bound_by_scopes(principal, scopes) else []
     by_means: dict[MendedBy, list[str]] = {}
     for scope in lacking:
         means: MendedBy = "grant" if scopes.granted else "token" if scopes.bringer(scope) else "nothing"

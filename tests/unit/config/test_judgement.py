@@ -92,7 +92,7 @@ def test_private_transport_of_tokens_needs_no_warning(check: Check, minimal: str
         ("{advertised: [phone], issuable: [email]}", "advertised[0]", "is not among issuable"),
         ("{advertised: ['a b']}", "advertised[0]", "must be a scope"),
         ("{advertised: ['a\\\\b']}", "advertised[0]", "must be a scope"),
-        ("{source: claim}", "source", "must be token"),
+        ("{source: grants}", "source", "must be token or claim or function"),
     ],
 )
 def test_a_scope_that_supabase_cannot_or_must_not_issue_is_refused(
