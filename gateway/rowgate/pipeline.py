@@ -89,7 +89,9 @@ class Pipeline:
             await endpoint.authorization.authorize(call, caller, target)  # a tool error, 401 with a challenge
         if endpoint.budgets is not None:
             await endpoint.budgets.charge(call, caller, target)  # a tool error, 429
-        place = self._occupancy and self._occupancy.place(endpoint.name, endpoint.config.limits, caller, target.plugin)
+        place = None
+        if self._occupancy is not None:
+            place = self._occupancy.place(endpoint.name, endpoint.config.limits, caller, target.plugin)
         if place is None:
             return await self._relay.send(call, caller, target, endpoint, record, answer)
         with place:  # a tool error, 429, 503

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from rowgate.config.secret import SECRET_SCHEMA, Secret, Sources, resolve
+from rowgate.config.secret import SECRET_SCHEMA, Secret, resolve
 from rowgate.config.section import Section
-from rowgate.config.values import Duration, Whole, refuse, seconds
+from rowgate.config.values import Duration, Whole, refuse, seconds, whole
 
+NONE = "none"
+"""How a file says that there is no limit."""
 MAX_AMOUNT = 1_000_000
 MAX_PERIOD = 86_400
-STORES = ("redis", "rediss", "postgresql")
 _RATE = r"[0-9]{1,7} ?(/|per) ?([0-9]{1,4} ?)?(second|minute|hour|day)s?"
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _STORE = r"memory|(rediss?|postgresql)://\S+"
@@ -49,20 +50,31 @@ def _rate(value: object) -> Rate:
     return rate
 
 
+def _count(value: object) -> int:
+    number = whole(value)
+    if not isinstance(number, int) or not 1 <= number <= MAX_AMOUNT:
+        raise refuse(f"must be between 1 and {MAX_AMOUNT}")
+    return number
+
+
+def _spelt(value: object) -> object:
+    return NONE if value is None else str(value) if isinstance(value, Rate) else value
+
+
 LimitRate = Annotated[
-    Rate,
-    PlainValidator(_rate),
-    PlainSerializer(str, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": f"^{_RATE}$"}),
+    Rate | None,
+    PlainValidator(lambda value: None if value == NONE else _rate(value)),
+    PlainSerializer(_spelt, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": f"^({NONE}|{_RATE})$"}),
 ]
-"""A rate in the grammar of the library `limits`: `60/minute`, `5 per second`, `100/2 hours`."""
-
-
-def _written(value: object, info: ValidationInfo) -> object:
-    # A line that was left blank would silently mean: no limit.
-    if value is None and isinstance(info.context, Sources):
-        raise refuse("is empty", "Give it a value or remove the line.")
-    return value
+"""A rate in the grammar of the library `limits`, `60/minute`, `5 per second`, `100/2 hours`, or `none`."""
+Count = Annotated[
+    int | None,
+    PlainValidator(lambda value: None if value == NONE else _count(value)),
+    PlainSerializer(_spelt, when_used="json"),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_AMOUNT}, {"const": NONE}]}),
+]
+"""A whole number from 1, or `none`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,7 @@ def _store(value: object, info: ValidationInfo) -> StoreUrl:
     if isinstance(value, StoreUrl):
         return value
     if isinstance(value, str):
-        if value != "memory" and (urlsplit(value).password if _is_url(value) else None):
+        if _is_url(value) and _has_password(value):
             raise refuse("must not hold a password", "Write {env: NAME} or {file: PATH} for the whole URL.")
         return _located(value, value)
     secret: Secret = resolve(value, info)
@@ -90,6 +102,11 @@ def _is_url(value: str) -> bool:
         return bool(re.fullmatch(_STORE, value, re.ASCII)) and urlsplit(value).port != 0
     except ValueError:
         return False
+
+
+def _has_password(value: str) -> bool:
+    url = urlsplit(value)
+    return url.password is not None or "password" in parse_qs(url.query, keep_blank_values=True)
 
 
 def _located(value: str, shown: Any) -> StoreUrl:
@@ -108,15 +125,11 @@ CounterStore = Annotated[
 ]
 """`memory`, a URL of Redis or PostgreSQL without a password, or a secret that holds one with it."""
 
-Count = Annotated[Whole, Field(ge=1, le=1_000_000)]
-OptionalCount = Annotated[Count | None, BeforeValidator(_written)]
-OptionalRate = Annotated[LimitRate | None, BeforeValidator(_written)]
-
 
 class GatewayLimits(Section):
     """Limits that hold for the gateway as a whole, and what their store may do to a request."""
 
-    failed_authentications: OptionalRate = Field(
+    failed_authentications: LimitRate = Field(
         None,
         description="Refused credentials that one client address may present; further ones are answered 429, good "
         "ones never are.",
@@ -132,25 +145,25 @@ class GatewayLimits(Section):
 class ServerLimits(Section):
     """How often callers may ask this server, and how much at once. Each is off unless it is set."""
 
-    address: OptionalRate = Field(
+    address: LimitRate = Field(
         None,
         description="Requests of one client address (an IPv6 /64 counts as one); keep it wide, because hosted clients "
         "share addresses.",
     )
-    subject: OptionalRate = Field(None, description="Tool calls of one caller; a call counts as often as it costs.")
-    lists: OptionalRate = Field(
+    subject: LimitRate = Field(None, description="Tool calls of one caller; a call counts as often as it costs.")
+    lists: LimitRate = Field(
         default_factory=lambda data: data.get("subject"),
         description="Lists, discover and initialize of one caller; by default as many as subject, counted apart.",
     )
-    reads: OptionalRate = Field(
+    reads: LimitRate = Field(
         default_factory=lambda data: data.get("subject"),
         description="Resources, prompts and completions that one caller reads; by default as many as subject, counted "
         "apart.",
     )
-    concurrency: OptionalCount = Field(
+    concurrency: Count = Field(
         None, description="Calls and reads of one caller that may run at once in one gateway process."
     )
-    streams: OptionalCount = Field(
+    streams: Count = Field(
         None, description="Event streams that one caller may have open at once in one gateway process."
     )
 
@@ -158,7 +171,11 @@ class ServerLimits(Section):
 class EntryLimits(Section):
     """How often one caller may use each capability of an entry."""
 
-    subject: OptionalRate = Field(None, description="Uses of each of these capabilities by one caller.")
+    subject: LimitRate = Field(None, description="Uses of each of these capabilities by one caller.")
     cost: Annotated[Whole, Field(ge=1, le=10_000)] = Field(
         1, description="How much one call takes from the server's limits.subject."
     )
+
+    @property
+    def counts(self) -> bool:
+        return self.subject is not None or self.cost > 1

@@ -11,11 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from rowgate.config.authentication import Auth
 from rowgate.config.document import MAX_BYTES, Document, parse
-from rowgate.config.models import Auth, Config, Entry, Gateway, Scopes, ServerPath, Supabase
+from rowgate.config.limits import ServerLimits
+from rowgate.config.models import Config, Entry, Gateway, ServerPath, Supabase
 from rowgate.config.plugin import Plugin
 from rowgate.config.problems import ConfigurationProblems, Finding, Location, Problem, nearest
-from rowgate.config.rules import Authorizer
+from rowgate.config.rules import Authorizer, Scopes
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Sources
 from rowgate.config.validate import Parts, ServerParts, validate
@@ -127,6 +129,7 @@ def _parts(tree: Any, sources: Sources) -> Parts:
             authorizer=valid(Authorizer, section.get("authorizer")),
             has_authorizer=section.get("authorizer") is not None,
             has_hook=section.get("policy") is not None,
+            limits=valid(ServerLimits, section.get("limits", {})),
         )
 
     return Parts(

@@ -15,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from rowgate.config.limits import OptionalCount
+from rowgate.config.limits import Count
 from rowgate.config.secret import SECRET_SCHEMA, Secret, resolve
 from rowgate.config.section import Section
 from rowgate.config.values import (
@@ -185,7 +185,7 @@ class Plugin(Section):
     max_connections: Annotated[Whole, Field(ge=1, le=10_000)] = Field(
         100, description="Most connections that are open to the plugin at once."
     )
-    concurrency: OptionalCount = Field(
+    concurrency: Count = Field(
         None, description="Calls that may run in the plugin at once from one gateway process; further ones are refused."
     )
 

@@ -20,7 +20,7 @@ class _Generator(GenerateJsonSchema):
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
         """The default as a file would have it, so `60s` and not the number of seconds."""
         default = super().get_default_value(schema)
-        inner: Any = schema["schema"]
+        inner: Any = schema["schema"] if "default" in schema else None
         while default is not None and inner:
             serialization = inner.get("serialization", {})
             if serialization.get("type") == "function-plain":

@@ -12,9 +12,11 @@ from joserfc.jwk import OKPKey, import_key
 
 from rowgate.config.asking import Asking
 from rowgate.config.authentication import Auth
+from rowgate.config.budgets import ServerBudgets, budgets
 from rowgate.config.callers import Callers, project_secret, uses_project
 from rowgate.config.defaults import TOKEN_MODES, implied, is_supabase_only, issuable_scopes
 from rowgate.config.exposure import exposure
+from rowgate.config.limits import ServerLimits
 from rowgate.config.models import Config, Entry, Gateway, Server, Supabase
 from rowgate.config.plugin import Plugin
 from rowgate.config.problems import Finding, Location
@@ -50,6 +52,7 @@ class ServerParts:
     authorizer: Authorizer | None = None
     has_authorizer: bool = False
     has_hook: bool = False
+    limits: ServerLimits | None = None
 
     @classmethod
     def of(cls, server: Server) -> ServerParts:
@@ -61,6 +64,7 @@ class ServerParts:
             server.authorizer,
             server.authorizer is not None,
             server.policy is not None,
+            server.limits,
         )
 
 
@@ -126,6 +130,8 @@ def validate(parts: Parts) -> list[Finding]:
             parts.supabase,
             parts.plugins,
         ).check(at)
+    counted = {name: ServerBudgets(it.auth, it.limits, it.entries) for name, it in parts.servers.items()}
+    findings += budgets(parts.gateway, parts.plugins, counted)
     return findings
 
 

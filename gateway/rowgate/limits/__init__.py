@@ -61,5 +61,5 @@ class Limits:
 def _counts(server: Server) -> bool:
     limits = server.limits
     return any((limits.address, limits.subject, limits.lists, limits.reads)) or any(
-        entry.limits.model_fields_set for entry in server.capabilities
+        entry.limits.counts for entry in server.capabilities
     )

@@ -45,7 +45,7 @@ class Declaration:
             requirement=Requirement.of(entry.require, authorizer=authorizer),
             prefix=entry.prefix,
             hints=entry.hints,
-            limits=entry.limits if entry.limits.model_fields_set else None,
+            limits=entry.limits if entry.limits.counts else None,
             meta=MappingProxyType(entry.meta),
             judged=hook or (authorizer and entry.require.permission is not None),
         )
