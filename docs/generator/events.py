@@ -13,6 +13,7 @@ from rowgate.observe.events import (
     Event,
     GatewayChanged,
     KeysRefreshed,
+    PolicyAsked,
     RequestFinished,
     RequestMalformed,
     ResultTruncated,
@@ -30,6 +31,7 @@ MEANINGS: dict[type[Event], str] = {
     CapabilityQuarantined: "A capability that is declared and not served, or served with assumed hints. The same "
     "finding within an hour is a debug line.",
     UpstreamFinished: "One exchange with a plugin; `status` 0 means that no answer came.",
+    PolicyAsked: "An authorizer, or the function of scopes, was asked. A warning when it gave no answer.",
     ResultTruncated: "A tool result was cut to `plugins.*.result_limit`.",
     GatewayChanged: "The process is `starting`, `serving`, `draining` or `stopped`.",
     SecurityNotice: "A setting that an operator should know about, at each start.",

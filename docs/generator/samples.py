@@ -16,6 +16,7 @@ from rowgate.observe.events import (
     Event,
     GatewayChanged,
     KeysRefreshed,
+    PolicyAsked,
     RequestFinished,
     RequestMalformed,
     ResultTruncated,
@@ -27,7 +28,7 @@ from rowgate.observe.events import (
 from rowgate.observe.lines import LineWriter
 from rowgate.observe.log import log_subscriber
 from rowgate.observe.metrics import Metrics
-from rowgate.observe.notices import security_notices
+from rowgate.observe.notices import advertised_scope_refused, security_notices
 
 CALLED = RequestFinished(
     request_id="5f0c9d0e6a1b4c7f8e2d3a4b5c6d7e8f",
@@ -72,6 +73,7 @@ EVENTS: tuple[Event, ...] = (
     CatalogLoaded("notes", "ok", capabilities=7),
     CapabilityQuarantined("notes", "draft_note", "no_hints", "server main: it needs a title and hints"),
     UpstreamFinished("notes", "tools/call", 0, 30.0, PluginTimeout.code),
+    PolicyAsked("main", "authorizer", "authorizer_timeout", 5.0),
     ResultTruncated("main", "search_notes", 212_004),
     StreamChanged("main", 1),
     GatewayChanged("serving", "https://mcp.example.com"),
@@ -83,8 +85,9 @@ _RISKY = """
 version: 1
 gateway: {public_url: "https://mcp.example.com"}
 supabase: {url: "https://acme.supabase.co"}
-plugins: {notes: {url: "http://notes:9000/mcp", credential: user_token}}
-servers: {main: {path: /mcp, auth: {mode: oauth}, capabilities: [{from: notes, tools: [get_note]}]}}
+plugins: {notes: {url: "http://notes:9000/mcp", credential: user_token, privileged: true}}
+servers:
+  main: {path: /mcp, auth: {mode: oauth}, capabilities: [{from: notes, tools: [get_note], require: {roles: [editor]}}]}
 """
 
 
@@ -97,7 +100,8 @@ def risky() -> Config:
 
 def notices() -> dict[str, str]:
     """Each reason with what the gateway says of it."""
-    return {notice.reason: notice.detail for notice in security_notices(risky())}
+    every = (*security_notices(risky()), advertised_scope_refused("main", "https://login.example.com", ["notes:read"]))
+    return {notice.reason: notice.detail for notice in every}
 
 
 def metrics() -> Metrics:
@@ -106,6 +110,7 @@ def metrics() -> Metrics:
     for event in EVENTS:
         counted.emit(event)
     counted.lines_lost(1)
+    counted.event_lost("acme_audit.siem:send")
     return counted
 
 
@@ -113,8 +118,10 @@ def lines(event: Event) -> list[str]:
     """The lines of log and audit that an event becomes, at level debug."""
     written = _Lines()
     writer = LineWriter(written, interval=0)
-    for subscriber in (log_subscriber, audit_subscriber):
-        subscriber(Log(level="debug"), writer, clock=_clock)(event)
+    log = log_subscriber(Log(level="debug"), writer, clock=_clock)
+    audit = audit_subscriber(Log(level="debug"), writer, privileged={"notes"}, clock=_clock)
+    for subscriber in (log, audit):
+        subscriber(event)
     return [line for line in bytes(written.data).decode().splitlines() if json.loads(line)]
 
 

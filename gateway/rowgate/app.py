@@ -25,10 +25,10 @@ from rowgate.edge.origin import OriginPolicy
 from rowgate.endpoint import Endpoint
 from rowgate.errors import StartError
 from rowgate.limits import Limits
-from rowgate.observe.events import Emit, GatewayChanged
+from rowgate.observe.events import Emit, GatewayChanged, SecurityNotice
 from rowgate.observe.health import Health, internal_app
 from rowgate.observe.metrics import Metrics
-from rowgate.observe.notices import security_notices
+from rowgate.observe.notices import scope_notices, security_notices
 from rowgate.pipeline import Pipeline
 from rowgate.policy import assembly
 from rowgate.policy.assembly import Asked, Rules, rules_of
@@ -52,6 +52,8 @@ class Listening:
 
     public: tuple[str, int]
     internal: tuple[str, int]
+    drain: Callable[[], None]
+    """Report not ready, and let no client begin another request on its connection; requests are still answered."""
 
 
 @asynccontextmanager
@@ -100,20 +102,24 @@ async def gateway(
         stack.push_async_callback(catalogs.close)
         limits = Limits.of(config, emit)
         stack.push_async_callback(limits.close)
-        handle = door(config, auth, admitted, rules, limits, catalogs, forwarder, emit).handle
-        public = Listener(handle, emit=emit, patience=config.gateway.request.timeout)
+        front = door(config, auth, admitted, rules, limits, catalogs, forwarder, emit)
+        public = Listener(front.handle, emit=emit, patience=config.gateway.request.timeout)
         internal = internal_app(metrics, health, lambda: keys.jwks)
         public_at, internal_at = await listen(stack, config, public, internal)
         for notice in security_notices(config):
             emit(notice)
-        emit(GatewayChanged("starting", f"listening on {public_at[0]}:{public_at[1]}"))
+        emit(GatewayChanged("starting", f"listening on {_text(public_at)}, internally on {_text(internal_at)}"))
         supervised.start(lambda plugin: forwarder.ask(plugin, DISCOVER, {}), catalogs.reload)
-        await auth.fetch_keys()
-        await catalogs.load()
-        for refreshing in (asyncio.create_task(auth.run()), asyncio.create_task(catalogs.run())):
-            stack.callback(refreshing.cancel)
+        await asyncio.gather(auth.fetch_keys(), catalogs.load())
+        for background in (auth.run(), catalogs.run(), tell(scope_notices(config, session), emit)):
+            stack.callback(asyncio.create_task(background).cancel)
         emit(GatewayChanged("serving", config.gateway.public_url))
-        yield Listening(public_at, internal_at)
+
+        def drain() -> None:
+            front.draining = True
+            emit(GatewayChanged("draining"))
+
+        yield Listening(public_at, internal_at, drain)
 
 
 def door(
@@ -162,6 +168,11 @@ def door(
     )
 
 
+async def tell(notices: AsyncIterator[SecurityNotice], emit: Emit) -> None:
+    async for notice in notices:
+        emit(notice)
+
+
 def context_keys(config: Config) -> ContextKeys:
     settings = config.gateway.context
     if settings.signing_key is None:
@@ -169,6 +180,10 @@ def context_keys(config: Config) -> ContextKeys:
     return ContextKeys(
         signing_key(settings.signing_key.reveal()), [published_key(key.reveal()) for key in settings.previous_keys]
     )
+
+
+def _text(address: tuple[str, int]) -> str:
+    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
 
 async def listen(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -37,8 +37,16 @@ class _Unfiltered:
     level: Level = "info"
 
 
-def audit_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time) -> Emit:
-    """Who asked for what, and what was decided. `writer` may be the log's own: the lines say `"stream":"audit"`."""
+def audit_subscriber(
+    settings: LogSettings,
+    writer: LineWriter,
+    *,
+    privileged: Collection[str] = (),
+    clock: Callable[[], float] = time.time,
+) -> Emit:
+    """Who asked for what, and what was decided. `writer` may be the log's own: the lines say `"stream":"audit"`.
+
+    `privileged`: plugins that pass Row Level Security, whose calls are marked."""
     logger = open_logger(_Unfiltered(settings.format), writer, clock=clock, stream="audit", logger="rowgate.audit")
 
     def emit(event: Event) -> None:
@@ -54,6 +62,7 @@ def audit_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callab
             ("code", event.code),
             ("reason", event.reason),
             ("trace_id", event.trace_id),
+            ("privileged", event.plugin in privileged or None),
         ):
             if value is not None:
                 fields[key] = value

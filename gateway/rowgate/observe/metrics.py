@@ -141,6 +141,10 @@ class Metrics:
         """For a log or audit writer whose stream failed."""
         self._lost().inc(count)
 
+    def event_lost(self, sink: str) -> None:
+        """For an event sink that is too slow, or failed."""
+        self._events_lost(sink).inc()
+
     def render(self, accept: str) -> tuple[bytes, str]:
         """The exposition and its content type, as the scraper's `Accept` prefers it."""
         try:
@@ -253,6 +257,7 @@ class Metrics:
         )
         self._notices = c("security_notices", "Settings that an operator should know about.", "reason")
         self._defects = c("defects", "Exceptions that nobody expected.")
+        self._events_lost = c("events_lost", "Events that an event sink did not take.", "sink")
         self._lost = c("log_lines_lost", "Log and audit lines that could not be written.")
         self._serving = g("serving", "1 while the gateway takes requests, 0 before and while it drains.")
 

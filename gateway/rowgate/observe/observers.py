@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rowgate import __version__
+from rowgate import __version__, extension
 from rowgate.config.defaults import issuers_of
 from rowgate.config.models import Config
 from rowgate.observe.audit import audit_subscriber
@@ -15,6 +15,7 @@ from rowgate.observe.health import Health
 from rowgate.observe.lines import LineWriter, stdout_writer
 from rowgate.observe.log import log_subscriber, route_library_logs
 from rowgate.observe.metrics import Metrics
+from rowgate.observe.sinks import GROUP, EventSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,9 @@ class Observers:
 
 @contextmanager
 def observers(config: Config, writer: LineWriter | None = None) -> Iterator[Observers]:
-    """Log and audit go to standard output, or to `writer`. Leaving writes what is still gathered."""
+    """Log and audit go to standard output, or to `writer`. Leaving writes what is still gathered.
+
+    Raises StartError when an event sink cannot be loaded."""
     metrics = Metrics(__version__)
     health = Health(
         issuers=dict.fromkeys(
@@ -39,9 +42,17 @@ def observers(config: Config, writer: LineWriter | None = None) -> Iterator[Obse
     )
     lines = writer or stdout_writer(on_loss=metrics.lines_lost)
     restore = route_library_logs(config.gateway.log, lines)
-    log, audit = log_subscriber(config.gateway.log, lines), audit_subscriber(config.gateway.log, lines)
+    privileged = frozenset(name for name, plugin in config.plugins.items() if plugin.privileged)
+    log = log_subscriber(config.gateway.log, lines)
+    audit = audit_subscriber(config.gateway.log, lines, privileged=privileged)
+    sinks = [
+        EventSink(extension.load(name, GROUP), name, on_loss=metrics.event_lost, on_error=log)
+        for name in config.gateway.event_sinks
+    ]
     try:
-        yield Observers(fan_out(metrics.emit, health.emit, log, audit), metrics, health)
+        yield Observers(fan_out(metrics.emit, health.emit, log, audit, *(sink.emit for sink in sinks)), metrics, health)
     finally:
+        for sink in sinks:
+            sink.close()
         restore()
         lines.close()
