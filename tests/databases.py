@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ from team_notes import MIGRATIONS
 T = TypeVar("T")
 E = TypeVar("E")
 SCHEMA = Path(__file__).parent / "data" / "notebook.sql"
+API_KEYS = Path(str(files("rowgate.supabase"))) / "sql" / "api_keys.sql"
 PASSWORD = "correct horse battery staple"
 
 
@@ -117,7 +119,7 @@ def hosting(*sql: Path) -> Iterator[SupabaseProject]:
 
 @pytest.fixture(scope="session")
 def supabase_project() -> Iterator[SupabaseProject]:
-    yield from hosting(SCHEMA)
+    yield from hosting(SCHEMA, API_KEYS)
 
 
 @pytest.fixture(scope="session")
