@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
 from generator.page import code, codes, table
-from rowgate.config import authentication, models, plugin, rules, values
+from rowgate.config import authentication, limits, models, plugin, rules, values
 from rowgate.config.models import Config
 from rowgate.config.schema import json_schema
 from rowgate.config.secret import Secret
@@ -53,6 +53,9 @@ _WORDS = {
     rules.Extension: "object or entry point",
     rules.Meta: "anything",
     rules.Permission: "permission",
+    limits.LimitRate: "rate or `none`",
+    limits.Count: "whole number from 1, or `none`",
+    limits.CounterStore: "`memory`, URL, or secret that holds one",
     models.Pattern: "name or glob",
     models.ServerPath: "path",
 }
@@ -122,8 +125,7 @@ def _inner(path: str, section: type[Section]) -> Iterator[tuple[str, type[Sectio
 
 
 def _type(hint: Any) -> str:
-    hint = _without_none(hint)
-    if word := _word(hint):
+    if word := _word(hint) or _word(hint := _without_none(hint)):
         return word
     if get_origin(hint) is Annotated:
         return _type(get_args(hint)[0])

@@ -13,6 +13,7 @@ from rowgate.observe.events import (
     Event,
     GatewayChanged,
     KeysRefreshed,
+    LimitStoreFailed,
     PolicyAsked,
     RequestFinished,
     RequestMalformed,
@@ -33,6 +34,8 @@ MEANINGS: dict[type[Event], str] = {
     UpstreamFinished: "One exchange with a plugin; `status` 0 means that no answer came.",
     PolicyAsked: "An authorizer, or the function of scopes, was asked. A warning when it gave no answer.",
     ResultTruncated: "A tool result was cut to `plugins.*.result_limit`.",
+    LimitStoreFailed: "`gateway.limits_store` did not answer, so a request passed uncounted or was refused. A warning "
+    "every 30 seconds of an outage, else a debug line.",
     GatewayChanged: "The process is `starting`, `serving`, `draining` or `stopped`.",
     SecurityNotice: "A setting that an operator should know about, at each start.",
     Defect: "An exception that nobody expected, with its traceback and without its local variables.",

@@ -12,7 +12,7 @@ from generator import samples
 from generator.page import code, codes, table
 from rowgate.auth.refusal import CredentialReason
 from rowgate.auth.refusal import Reason as TokenReason
-from rowgate.observe.events import CatalogLoaded, KeysRefreshed, RequestFinished
+from rowgate.observe.events import CatalogLoaded, KeysRefreshed, Limit, LimitStoreFailed, RequestFinished
 from rowgate.policy.capability import Reason as QuarantineReason
 
 _BUILT_IN = frozenset({"le", "quantile"})
@@ -61,6 +61,9 @@ def _values() -> list[tuple[str, str, str]]:
         ("`rowgate_jwks_refreshes_total`", "`outcome`", codes(_choices(KeysRefreshed, "outcome"))),
         ("`rowgate_catalog_loads_total`", "`outcome`", codes(_choices(CatalogLoaded, "outcome"))),
         ("`rowgate_capabilities_quarantined_total`", "`reason`", codes(get_args(QuarantineReason))),
+        ("`rowgate_limit_decisions_total`", "`limit`", codes(get_args(Limit))),
+        ("`rowgate_limit_decisions_total`", "`decision`", codes(("allowed", "refused"))),
+        ("`rowgate_limit_store_errors_total`", "`decision`", codes(_choices(LimitStoreFailed, "decision"))),
         ("`rowgate_security_notices_total`", "`reason`", codes(samples.notices())),
     ]
 

@@ -9,14 +9,14 @@ from rowgate.config.limits import Rate, ServerLimits
 from rowgate.errors import AddressLimitReached, CapabilityLimitReached, LimitReached, SubjectLimitReached
 from rowgate.limits.address import address_block
 from rowgate.limits.window import Charge, Counters
-from rowgate.observe.events import Emit, LimitsDecided
+from rowgate.observe.events import Emit, Limit, LimitsDecided
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
     from rowgate.policy.catalog import Target
     from rowgate.protocol.call import Call
 
-_REFUSALS: Final[dict[str, type[LimitReached]]] = {
+_REFUSALS: Final[dict[Limit, type[LimitReached]]] = {
     "address": AddressLimitReached,
     "subject": SubjectLimitReached,
     "lists": SubjectLimitReached,
@@ -35,7 +35,7 @@ class Budgets:
         self._limits = limits
         self._counters = counters
         self._emit = emit
-        self._allowed: dict[tuple[str, ...], LimitsDecided] = {}
+        self._allowed: dict[tuple[Limit, ...], LimitsDecided] = {}
 
     async def admit(self, call: Call, caller: Principal, address: str) -> None:
         """What any request takes, before anything is asked in its name. Raises LimitReached."""
@@ -64,15 +64,18 @@ class Budgets:
         if charges:
             await self._charge(charges)
 
-    def _own(self, call: Call) -> tuple[str, Rate] | None:
+    def _own(self, call: Call) -> tuple[Limit, Rate] | None:
         limits = self._limits
-        limit, rate = "", None
+        owed: tuple[Limit, Rate | None]
         if call.kind == "call":
-            limit, rate = "subject", limits.subject
+            owed = "subject", limits.subject
         elif call.kind == "read":
-            limit, rate = "reads", limits.reads
+            owed = "reads", limits.reads
         elif call.kind == "list" or call.method in _LIST_LIKE:
-            limit, rate = "lists", limits.lists
+            owed = "lists", limits.lists
+        else:
+            return None
+        limit, rate = owed
         return None if rate is None else (limit, rate)
 
     async def _charge(self, charges: Sequence[Charge]) -> None:

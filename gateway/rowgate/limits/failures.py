@@ -25,9 +25,9 @@ from rowgate.errors import (
 )
 from rowgate.limits.address import address_block
 from rowgate.limits.window import Charge, Counters
-from rowgate.observe.events import Emit, LimitsDecided
+from rowgate.observe.events import Emit, Limit, LimitsDecided
 
-LIMIT: Final = "failed_authentications"
+LIMIT: Final[Limit] = "failed_authentications"
 CAPACITY: Final = 10_000
 """Addresses that are remembered. Anybody can fail, so these never push out the budgets of callers."""
 _COUNTED: Final = (CredentialsMalformed, TokenRefused, ApiKeyRefused)

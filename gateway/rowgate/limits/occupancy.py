@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rowgate.errors import LimitReached, PluginBusy, TooManyAtOnce, TooManyStreams
-from rowgate.observe.events import Emit, LimitsDecided
+from rowgate.observe.events import Emit, Limit, LimitsDecided
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RETRY = 1.0
 """Seconds. Nobody knows when a place becomes free; clients take this for a start and back off."""
 
-_REFUSALS: dict[str, type[LimitReached]] = {
+_REFUSALS: dict[Limit, type[LimitReached]] = {
     "plugin": PluginBusy,
     "concurrency": TooManyAtOnce,
     "streams": TooManyStreams,
@@ -112,7 +112,7 @@ class Place:
     ) -> None:
         self._give_back()
 
-    def _take(self, limit: str, whose: Hashable, most: int | None) -> None:
+    def _take(self, limit: Limit, whose: Hashable, most: int | None) -> None:
         if most is None:
             return
         if not self._places.take((limit, whose), most):

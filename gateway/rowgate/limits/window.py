@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowgate.config.limits import Rate
+from rowgate.observe.events import Limit
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
     """What one request takes from one budget."""
 
-    limit: str
-    """The word of the limit, for reasons and metrics: bounded."""
+    limit: Limit
     identity: tuple[str, ...]
     """Whose budget it is, beside the word. A store outside the process gets to see a keyed hash of it only."""
     rate: Rate

@@ -174,14 +174,25 @@ class StreamChanged:
     change: Literal[1, -1]
 
 
+Limit = Literal[
+    "address",
+    "subject",
+    "lists",
+    "reads",
+    "capability",
+    "concurrency",
+    "streams",
+    "plugin",
+    "failed_authentications",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class LimitsDecided:
     """One request was counted: on all of `limits`, or on none because one of them was reached."""
 
-    limits: tuple[str, ...]
-    """Bounded: `address`, `subject`, `lists`, `reads`, `capability`, `concurrency`, `plugin`, `streams`,
-    `failed_authentications`."""
-    refused: str | None = None
+    limits: tuple[Limit, ...]
+    refused: Limit | None = None
     """The one that was reached."""
 
 
