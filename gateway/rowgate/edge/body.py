@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import lru_cache
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rowgate.errors import BodyTooLarge, MalformedRequest, NotAcceptable, RequestTimeout, UnsupportedMediaType
@@ -33,6 +33,7 @@ async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float)
                 raise BodyTooLarge
             return body
         async with asyncio.timeout(timeout):
+            await _invite(request)
             async for chunk in request.content.iter_any():
                 size += len(chunk)
                 if size > max_bytes:
@@ -43,6 +44,13 @@ async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float)
     except (web.RequestPayloadError, HttpProcessingError):
         raise MalformedRequest from None
     return b"".join(chunks)
+
+
+async def _invite(request: web.BaseRequest) -> None:
+    """RFC 9110 §10.1.1: a client that asks before it sends its body waits for this, some of them for ever."""
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # nothing of the answer itself was sent
 
 
 @lru_cache(maxsize=64)
