@@ -19,6 +19,20 @@ class NotIJson(ValueError):
 
 
 def loads(data: bytes) -> Any:
+    """What `loads_strictly` would say, in a fifth of the time for compact JSON."""
+    try:
+        value = orjson.loads(data)
+        # orjson alone lets duplicate keys and rounded integers pass. But if it writes the very bytes that it read, they
+        # name each key once and each number exactly, so that no other reader can understand them differently.
+        if orjson.dumps(value) == data and data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+            return value
+    except (ValueError, TypeError):  # it cannot read them, or they are nested too deeply for it
+        pass
+    return loads_strictly(data)
+
+
+def loads_strictly(data: bytes) -> Any:
+    """Raises NotIJson."""
     try:
         text = data.decode("utf-8")
         value = _DECODER.decode(text)
