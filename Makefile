@@ -24,8 +24,9 @@ docs: $(VENV)/installed          ## write the generated reference pages anew
 	$(BIN)/python docs/generate.py
 
 lock:                            ## resolve the dependencies anew; review the difference like code
-	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml -o requirements/runtime.txt
-	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml --extra demo --group dev -o requirements/dev.txt
+	echo 'hatchling>=1.27,<2' | uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 - -o requirements/build.txt
+	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml --extra redis --extra postgres -o requirements/runtime.txt
+	uv pip compile -q --universal --generate-hashes --no-header pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:
 	rm -rf $(VENV) dist build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

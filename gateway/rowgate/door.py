@@ -71,6 +71,8 @@ class Door:
         self._public_url = public_url
         self._emit = emit
         self._monotonic = monotonic
+        self.draining = False
+        """Whether answers ask their clients to open no further request on the same connection."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The one outer wrapper. Its `finally` awaits nothing, so that a cancelled request is recorded too."""
@@ -96,12 +98,15 @@ class Door:
 
     def _record(self, request: web.BaseRequest) -> Record:
         identifier = request_id(request.remote, request.headers, self._trusted)
+        headers = {"Server": SERVER, "X-Request-Id": identifier}
+        if self.draining:
+            headers["Connection"] = "close"
         return Record(
             request_id=identifier,
             http_method=request.method,
             address=client_address(request.remote, request.headers, self._trusted),
             started=self._monotonic(),
-            headers={"Server": SERVER, "X-Request-Id": identifier},
+            headers=headers,
         )
 
     async def _dispatch(self, request: web.BaseRequest, record: Record, answer: Answer) -> web.StreamResponse:

@@ -53,6 +53,18 @@ def opened(client: Client, token: str) -> Any:
     return client.session.post(client.url, data=json.dumps(message), headers=headers)
 
 
+async def test_answers_during_the_delay_end_their_connections(
+    start: Start, tree: dict[str, Any], client: Client, tokens: Issuer
+) -> None:
+    tree["gateway"]["shutdown"] = {"delay": "5s"}
+    gateway = await start()
+    assert "Connection" not in (await client.call("echo", token=tokens.token())).headers
+    gateway.send(signal.SIGTERM)
+    await not_ready(gateway)
+    reply = await client.call("echo", token=tokens.token())
+    assert (reply.status, reply.headers["Connection"]) == (200, "close")
+
+
 async def test_a_call_in_flight_is_answered_after_sigterm_and_then_the_process_ends(
     gateway: Gateway, held: Held, client: Client, tokens: Issuer
 ) -> None:

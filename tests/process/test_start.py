@@ -149,7 +149,7 @@ async def test_port_0_takes_a_free_port_and_the_log_names_it(
     tree["gateway"]["listen"] = "127.0.0.1:0"
     gateway = await start()
     detail = (await gateway.logged(event="gateway_changed", state="starting"))["detail"]
-    address = detail.removeprefix("listening on ")
+    address = detail.removeprefix("listening on ").partition(",")[0]
     assert not address.endswith(":0")
     host = tree["gateway"]["public_url"].removeprefix("http://")
     assert (await client.send(None, url=f"http://{address}/mcp", headers={"Host": host})).status == 401

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from rowgate.app import gateway
+from rowgate.app import Listening, gateway
 from rowgate.cli.exits import CONFIGURATION, START
 from rowgate.config.load import check
 from rowgate.config.models import Config
@@ -55,25 +55,24 @@ async def until_signalled(config: Config) -> None:
     with observers(config) as observed:
         async with AsyncExitStack() as stack:
             serving = gateway(config, emit=observed.emit, metrics=observed.metrics, health=observed.health)
-            if await started(stack.enter_async_context(serving), stop):
+            if listening := await started(stack.enter_async_context(serving), stop):
                 await stop.wait()
                 # Readiness turns first, so that a load balancer stops sending before the socket closes.
-                observed.emit(GatewayChanged("draining"))
+                listening.drain()
                 await asyncio.sleep(config.gateway.shutdown.delay)
         observed.emit(GatewayChanged("stopped"))
 
 
-async def started(start: Coroutine[None, None, object], stop: asyncio.Event) -> bool:
+async def started(start: Coroutine[None, None, Listening], stop: asyncio.Event) -> Listening | None:
     """A start waits for issuers and plugins; a signal does not wait for the start."""
     starting, signalled = asyncio.create_task(start), asyncio.create_task(stop.wait())
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         signalled.cancel()
-        await starting
-        return True
+        return await starting
     starting.cancel()
     await asyncio.wait((starting,))
-    return False
+    return None
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

@@ -27,6 +27,8 @@ KEEP_ALIVE = 75.0
 meet a connection that is just being closed."""
 PATIENCE = 60.0
 """Seconds for which a client may take nothing of its answer."""
+HEAD_PATIENCE = 15.0
+"""Seconds in which a new connection has to send its first request's head. Later heads have the keep-alive time."""
 CUT = 1.0
 """Seconds that a cancelled handler has to release what it holds."""
 
@@ -36,7 +38,9 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Listener(web.Server):
     """`handler_cancellation`: a client that goes away cancels the handler, and with it the plugin's call."""
 
-    def __init__(self, handle: Handle, *, emit: Emit, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, handle: Handle, *, emit: Emit, patience: float = PATIENCE, head_patience: float = HEAD_PATIENCE
+    ) -> None:
         """`patience`: seconds for which a client may take nothing of its answer before the connection is dropped."""
         super().__init__(
             handle,
@@ -53,19 +57,40 @@ class Listener(web.Server):
         )
         self._emit = emit
         self._patience = patience
+        self._head_patience = head_patience
 
     def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, emit=self._emit, patience=self._patience, **self._kwargs)
+        return _Connection(
+            self,
+            loop=self._loop,
+            emit=self._emit,
+            patience=self._patience,
+            head_patience=self._head_patience,
+            **self._kwargs,
+        )
 
 
 class _Connection(RequestHandler):
-    __slots__ = ("_emit", "_patience", "_stall")
+    __slots__ = ("_emit", "_head", "_head_patience", "_patience", "_stall")
 
-    def __init__(self, manager: web.Server, *, emit: Emit, patience: float, **settings: object) -> None:
+    def __init__(
+        self, manager: web.Server, *, emit: Emit, patience: float, head_patience: float, **settings: object
+    ) -> None:
         super().__init__(manager, **settings)  # type: ignore[arg-type]
         self._emit = emit
         self._patience = patience
+        self._head_patience = head_patience
         self._stall: asyncio.TimerHandle | None = None
+        self._head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """aiohttp times idle connections only after their first answer."""
+        super().connection_made(transport)
+        self._head = self._loop.call_later(self._head_patience, self._judge_head)
+
+    def _judge_head(self) -> None:
+        if self._request_count == 0 and self.transport is not None:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """aiohttp then waits for the client, however long: an answer that nobody reads would stay for ever."""
@@ -78,6 +103,8 @@ class _Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._unwatch()
+        if self._head is not None:
+            self._head.cancel()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
