@@ -50,12 +50,13 @@ async def launch(
     user: tuple[int, int] | None = None,
     umask: int | None = None,
     listening: socket.socket | None = None,
+    output: int = asyncio.subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
-    """Run `argv` in a process group of its own, its standard output and error on one pipe.
+    """Run `argv` in a process group of its own, its standard output and error on one pipe, or on `output`.
 
     The kernel sends `death` when this process dies (Linux). `user`: uid and gid to become. `listening` becomes file
-    descriptor 3, announced as systemd does it (LISTEN_FDS, LISTEN_PID). A program that cannot be run says so on the
-    pipe and ends with 126 or 127.
+    descriptor 3, announced as systemd does it (LISTEN_FDS, LISTEN_PID). A program that cannot be run says so there
+    and ends with 126 or 127.
     """
     uid, gid = user or (-1, -1)
     passed = -1 if listening is None else listening.fileno()
@@ -63,7 +64,7 @@ async def launch(
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, facts), *map(str, argv)),
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
+        stdout=output,
         stderr=asyncio.subprocess.STDOUT,
         env=dict(environ),
         cwd=cwd,

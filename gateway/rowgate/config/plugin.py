@@ -85,8 +85,8 @@ def _command(value: object) -> object:
 
 
 def _argument(value: str) -> str:
-    if not value or any(ord(char) < 32 or ord(char) == 127 for char in value):
-        raise refuse("must be an argument without control characters")
+    if "\0" in value:
+        raise refuse("must not contain a NUL")
     return value
 
 

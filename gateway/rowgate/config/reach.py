@@ -48,10 +48,10 @@ def reach(plugin: Plugin, at: Location, gateway: Gateway | None, supabase: Supab
         yield Finding((*at, "socket"), f"is longer than {MAX_PATH} bytes, which the system does not take")
     if plugin.command is not None:
         yield from _command(plugin, plugin.command, at, gateway)
-        if plugin.credential == "user_token" and supabase is not None and supabase.publishable_key is None:
-            if "SUPABASE_PUBLISHABLE_KEY" not in plugin.env:
-                hint = "Set supabase.publishable_key: the command then gets it with the project's URL."
-                yield Finding((*at, "credential"), "gives a token for a project that is not told", hint, "warning")
+        untold = supabase is not None and supabase.publishable_key is None
+        if plugin.credential == "user_token" and untold and "SUPABASE_PUBLISHABLE_KEY" not in plugin.env:
+            hint = "Set supabase.publishable_key: the command then gets it with the project's URL."
+            yield Finding((*at, "credential"), "gives a token for a project that is not told", hint, "warning")
 
 
 def _url(plugin: Plugin, url: str, at: Location, gateway: Gateway | None) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def _command(plugin: Plugin, command: tuple[str, ...], at: Location, gateway: Ga
     program = command[0]
     if "/" in program and not program.startswith("/"):
         yield Finding((*at, "command", 0), "must be an absolute path, or a name that is looked up in PATH")
-    elif len(command) == 1 and " " in program:
+    elif not program or (len(command) == 1 and " " in program):
         hint = "It is run without a shell: [python, -m, notes]."
         yield Finding((*at, "command", 0), "must be a program, with its arguments as further items", hint)
     for name, value in plugin.env.items():

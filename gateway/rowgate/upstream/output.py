@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,17 @@ class Output:
         self._second = 0.0
         self._lines = 0
         self._dropped = 0
+
+    async def follow(self, descriptor: int) -> None:
+        """Read a pipe to its end, and close it."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        pipe = os.fdopen(descriptor, "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        try:
+            await self.read(reader)
+        finally:
+            transport.close()
 
     async def read(self, stream: asyncio.StreamReader) -> None:
         """To the end. It never stops reading, so that no plugin waits for its log."""

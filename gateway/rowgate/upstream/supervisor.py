@@ -55,6 +55,7 @@ class Supervisor:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        grace: float = GRACE,
     ) -> None:
         """`plugins`: those with a command. `directory` is where their sockets lie. `chance`: between 0 and 1."""
         self._plugins = plugins
@@ -64,6 +65,7 @@ class Supervisor:
         self._monotonic = monotonic
         self._sleep = sleep
         self._chance = chance
+        self._grace = grace
         self._tasks: list[asyncio.Task[None]] = []
 
     def socket(self, plugin: str) -> str | None:
@@ -95,12 +97,11 @@ class Supervisor:
     async def _run(self, name: str, probe: Ask, ready: Ask) -> float:
         """One life of the process. Returns the seconds for which it answered."""
         try:
-            child = await self._launch(name)
+            life = await self._launch(name)
         except OSError as error:
             self._emit(PluginProcessChanged(name, "exited", cause="not_started", detail=error.strerror or ""))
             return 0.0
-        assert child.stdout is not None
-        life = _Life(child, asyncio.create_task(Output(name, self._emit, monotonic=self._monotonic).read(child.stdout)))
+        child = life.child
         self._emit(PluginProcessChanged(name, "started", pid=child.pid))
         probing = asyncio.create_task(self._probe(name, life, probe, ready))
         try:
@@ -114,18 +115,30 @@ class Supervisor:
         self._emit(PluginProcessChanged(name, "exited", pid=child.pid, cause=_cause(status), detail=_words(status)))
         return 0.0 if life.answered_at is None else self._monotonic() - life.answered_at
 
-    async def _launch(self, name: str) -> asyncio.subprocess.Process:
+    async def _launch(self, name: str) -> _Life:
         plugin = self._plugins[name]
         assert plugin.command is not None
-        with listen(self._directory / f"{name}.sock") as listening:
-            return await launch(
-                plugin.command,
-                environ=self._environment(name, plugin),
-                # A plugin may take its time over SIGTERM; of a gateway that is gone, nobody would end it.
-                death=signal.SIGKILL,
-                cwd=plugin.cwd or "/",
-                listening=listening,
-            )
+        # A pipe of our own: with one of asyncio's, the end of the process is told only when the pipe is closed too,
+        # which whatever the process started may hold open.
+        source, sink = os.pipe()
+        output = Output(name, self._emit, monotonic=self._monotonic)
+        try:
+            with listen(self._directory / f"{name}.sock") as listening:
+                child = await launch(
+                    plugin.command,
+                    environ=self._environment(name, plugin),
+                    # A plugin may take its time over SIGTERM; of a gateway that is gone, nobody would end it.
+                    death=signal.SIGKILL,
+                    cwd=plugin.cwd or "/",
+                    listening=listening,
+                    output=sink,
+                )
+        except BaseException:
+            os.close(source)
+            raise
+        finally:
+            os.close(sink)
+        return _Life(child, asyncio.create_task(output.follow(source)))
 
     async def _probe(self, name: str, life: _Life, probe: Ask, ready: Ask) -> None:
         while life.answered_at is None:
@@ -143,7 +156,7 @@ class Supervisor:
     async def _stop(self, name: str, life: _Life) -> None:
         signal_group(life.child, signal.SIGTERM)
         with suppress(TimeoutError):
-            await asyncio.wait_for(life.child.wait(), GRACE)
+            await asyncio.wait_for(life.child.wait(), self._grace)
         signal_group(life.child, signal.SIGKILL)
         status = await life.child.wait()
         await self._buried(life)
@@ -159,7 +172,7 @@ class Supervisor:
 
 @asynccontextmanager
 async def supervisor(
-    plugins: Mapping[str, Plugin], environment: Environment, *, emit: Emit
+    plugins: Mapping[str, Plugin], environment: Environment, *, emit: Emit, grace: float = GRACE
 ) -> AsyncIterator[Supervisor]:
     """Processes end, and the directory of their sockets goes, when the context is left. Raises StartError."""
     commanded = {name: plugin for name, plugin in plugins.items() if plugin.command is not None}
@@ -171,7 +184,7 @@ async def supervisor(
     except OSError as error:
         raise StartError(f"No directory can be made for the sockets of plugins: {error.strerror}.") from None
     with made as directory:
-        it = Supervisor(commanded, Path(directory), environment, emit=emit)
+        it = Supervisor(commanded, Path(directory), environment, emit=emit, grace=grace)
         if any(len(os.fsencode(it.socket(name) or "")) > MAX_PATH for name in commanded):
             raise StartError(f"{directory} is too long a path for sockets: set TMPDIR to a shorter one.")
         try:

@@ -65,7 +65,7 @@ def test_each_way_to_reach_a_plugin_is_valid_alone(reached: Check, section: str)
         ('command: ["python -m team_notes"]', "command[0]", "must be a program, with its arguments as further items"),
         ("command: [./notes]", "command[0]", "must be an absolute path, or a name that is looked up in PATH"),
         ("command: []", "command", "must not be empty"),
-        ('command: [""]', "command[0]", "must be an argument"),
+        ('command: [""]', "command[0]", "must be a program"),
         ("command: [notes, 7]", "command[1]", "must be text"),
         (f"{COMMAND}, cwd: notes", "cwd", "must be an absolute path"),
         (f"{COMMAND}, path: mcp", "path", "must be a path such as /mcp"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -68,10 +69,14 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def rude_server(script: Script) -> AsyncIterator[RudeServer]:
+async def rude_server(script: Script, listening: socket.socket | None = None) -> AsyncIterator[RudeServer]:
+    """On a free port of its own, or on a socket that listens already."""
     it = RudeServer(script)
-    server = await asyncio.start_server(it.accept, "127.0.0.1", 0)
-    it.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp?tenant=a%2Fb"
+    if listening is None:
+        server = await asyncio.start_server(it.accept, "127.0.0.1", 0)
+        it.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp?tenant=a%2Fb"
+    else:
+        server = await asyncio.start_unix_server(it.accept, sock=listening)
     try:
         yield it
     finally:
