@@ -55,7 +55,8 @@ class Callers:
     def _idle(self, where: Location) -> Iterator[Finding]:
         usual = Auth(mode=self.auth.mode)
         for key, modes in _WORKS_IN.items():
-            if self.auth.mode not in modes and getattr(self.auth, key) != getattr(usual, key):
+            written = key in self.auth.model_fields_set and getattr(self.auth, key) != getattr(usual, key)
+            if written and self.auth.mode not in modes:
                 yield Finding((*where, key), f"does nothing in mode {self.auth.mode}", of_key=True)
 
     # --- tokens --------------------------------------------------------------------------------------------
