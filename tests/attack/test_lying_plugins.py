@@ -16,6 +16,7 @@ from flow.issuer import ALICE, BOB
 from flow.plugin import Received, event_stream, tool
 from rowgate.errors import PluginAnswerTooLarge
 from rowgate.policy.binding import _by_identity
+from rowgate.policy.offers import MAX_BYTES, fetch
 from rowgate.protocol import ijson, legacy
 from rowgate.protocol.schema07 import to_draft_07
 from rowgate.upstream.results import bound_result
@@ -288,3 +289,19 @@ async def test_what_a_plugin_says_never_becomes_a_header_or_a_log_line(running: 
         assert "Set-Cookie" not in reply.headers
         assert reply.headers["Content-Type"] == "application/json"
         assert b"script" not in bytes(running.log.data)
+
+
+async def test_pages_without_end_fill_no_memory() -> None:
+    pages = 0
+
+    async def ask(plugin: str, method: str, params: dict[str, Any], principal: Any) -> dict[str, Any]:
+        nonlocal pages
+        if method == "server/discover":
+            return {"capabilities": {"tools": {}}}
+        pages += 1
+        return {"tools": [{"name": f"t{pages}", "description": "x" * 2**22}], "nextCursor": str(pages)}
+
+    fetched = await fetch("notes", ask, None, lambda: 0.0)
+    listing = fetched.listings["tools/list"]
+    assert pages == len(listing.items) + 1 == MAX_BYTES // 2**22
+    assert "cut off" in listing.complaint

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rowgate.errors import GatewayError, MethodNotFound, PluginProtocolError
 from rowgate.policy.capability import ADVERTISED, KINDS
 from rowgate.policy.inspection import MAX_DEPTH, too_deep
+from rowgate.protocol import ijson
 from rowgate.protocol.call import LIST_METHODS
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ DISCOVER = "server/discover"
 MAX_PAGES = 100
 MAX_ITEMS = 5000
 """Of one list."""
+MAX_BYTES = 16 * 2**20
+"""Of one list as JSON: pages are bounded by themselves, and a hundred of them would fill the memory."""
 
 Ask = Callable[[str, str, dict[str, Any], "Principal | None"], Awaitable[dict[str, Any]]]
 """`ask(plugin, method, params, principal)` gives the `result` member of the plugin's answer. Without a principal the
@@ -134,9 +137,13 @@ async def _pages(plugin: str, method: str, ask: Ask, principal: Principal | None
     seen: set[str] = set()
     params: dict[str, Any] = {}
     complaint = ""
+    size = 0
     for _ in range(MAX_PAGES):
         page, cursor = _page(await ask(plugin, method, params, principal), LIST_METHODS[method])
         usable = [item for item in page if isinstance(item, dict) and not too_deep(item)]
+        size += len(ijson.dumps(usable))
+        if size > MAX_BYTES:
+            return items, f"{method} was cut off after {MAX_BYTES} bytes"
         items += usable
         if len(items) > MAX_ITEMS:
             return items[:MAX_ITEMS], f"{method} was cut off after {MAX_ITEMS} items"
