@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from aiohttp import web
@@ -22,7 +23,7 @@ from rowgate.protocol.call import Call
 from rowgate.protocol.render import plugin_error_message, result_message
 from rowgate.protocol.stream import Answer
 from rowgate.upstream.exchange import Final, Frame, KeepAlive
-from rowgate.upstream.forward import Forwarder
+from rowgate.upstream.forward import Exchange, Forwarder
 from rowgate.upstream.results import bound_result
 
 
@@ -54,6 +55,7 @@ class Relay:
         place: Place | None = None,
     ) -> web.StreamResponse:
         """`place`: what the call holds while it runs, where that is limited."""
+        started = asyncio.get_running_loop().time()
         sent = self._forwarder.forward(
             call,
             caller,
@@ -61,13 +63,31 @@ class Relay:
             server=endpoint.name,
             request_id=record.request_id,
             trace_id=record.trace_id,
+            within=self._deadline,
         )
+        async with sent as exchange:
+            final = exchange.received()
+            if final is None:  # a stream, or not yet whole
+                until = started + self._deadline
+                final = await self._awaited(exchange, until, call, caller, endpoint, record, answer, place)
+        return await self._finish(final, call, target, endpoint, record, answer)
+
+    async def _awaited(
+        self,
+        exchange: Exchange,
+        until: float,
+        call: Call,
+        caller: Principal,
+        endpoint: Endpoint,
+        record: Record,
+        answer: Answer,
+        place: Place | None,
+    ) -> Final:
         try:
-            async with asyncio.timeout(self._deadline) as limit, sent as frames:
-                final = await self._relay(frames, call, caller, endpoint, record, answer, limit, place)
+            async with asyncio.timeout_at(until) as limit, aclosing(exchange.frames()) as frames:
+                return await self._relay(frames, call, caller, endpoint, record, answer, limit, place)
         except TimeoutError:
             raise PluginTimeout(reason="deadline") from None
-        return await self._finish(final, call, target, endpoint, record, answer)
 
     async def _relay(
         self,

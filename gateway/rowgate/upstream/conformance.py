@@ -17,6 +17,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import Key, OctKey, OKPKey
+from multidict import CIMultiDict
 
 from rowgate.errors import GatewayError, PluginUnreachable
 from rowgate.protocol import ijson
@@ -225,7 +226,8 @@ async def _refuses(leg: Leg, trial: Trial) -> Check:
 
 
 async def _ask(leg: Leg, trial: Trial) -> tuple[int, bytes]:
-    headers = protocol_headers(trial.method, NO_SUCH_TOOL if trial.method == "tools/call" else None)
+    name = NO_SUCH_TOOL if trial.method == "tools/call" else None
+    headers = CIMultiDict(protocol_headers(trial.method, name))
     if trial.context is not None:
         headers[CONTEXT_HEADER] = trial.context
         if trial.twice:

@@ -71,29 +71,43 @@ class Final:
 Frame = Notification | KeepAlive | Final
 
 
+def received(reply: Reply, outgoing: Outgoing, *, max_bytes: int) -> Final | None:
+    """The final frame of a JSON answer that is there already, as short ones are; None where one has to wait."""
+    data = reply.received() if _is_json(reply) else None
+    return None if data is None else _only(data, outgoing, max_bytes)
+
+
 async def frames(reply: Reply, outgoing: Outgoing, *, timeout: float, max_bytes: int) -> AsyncGenerator[Frame, None]:
     """`timeout`: seconds without a message; keep-alives do not count as one. Ends after the Final frame, or raises."""
-    _check_head(reply, outgoing)
-    media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if media_type == "application/json" and reply.status in _RPC_STATUSES:
-        data = reply.received()
-        if data is None:
-            data = await _whole(reply, timeout, max_bytes)
-        elif len(data) > max_bytes:
-            raise PluginAnswerTooLarge(reason="too_large")
-        final = _frame(data, outgoing)
-        if not isinstance(final, Final):
-            raise PluginProtocolError(reason="no_result")
-        yield final
+    if _is_json(reply):
+        yield _only(await _whole(reply, timeout, max_bytes), outgoing, max_bytes)
         return
-    if media_type != "text/event-stream" or reply.status != 200:
+    if _media_type(reply) != "text/event-stream" or reply.status != 200:
         raise PluginProtocolError(reason="media_type" if reply.status == 200 else "status")
     async with aclosing(_events(reply, outgoing, timeout, max_bytes)) as events:
         async for frame in events:
             yield frame
 
 
-def _check_head(reply: Reply, outgoing: Outgoing) -> None:
+def _is_json(reply: Reply) -> bool:
+    return reply.status in _RPC_STATUSES and _media_type(reply) == "application/json"
+
+
+def _media_type(reply: Reply) -> str:
+    return reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _only(data: bytes, outgoing: Outgoing, max_bytes: int) -> Final:
+    if len(data) > max_bytes:
+        raise PluginAnswerTooLarge(reason="too_large")
+    final = _frame(data, outgoing)
+    if not isinstance(final, Final):
+        raise PluginProtocolError(reason="no_result")
+    return final
+
+
+def check_head(reply: Reply, outgoing: Outgoing) -> None:
+    """Raises what status and header fields say, before anything of the body is read."""
     if outgoing.with_credential and reply.headers.get(CREDENTIAL_HEADER) == CREDENTIAL_REFUSED:
         raise CredentialRefused(reason="credential_refused")
     if reply.status == 401:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import nullcontext
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -24,6 +23,7 @@ from rowgate.upstream.leg import IDLE, MAX_FIELD, Leg, Reply, SessionLeg
 from rowgate.upstream.tls import tls_context
 from rowgate.upstream.unix import UnixSocket, listeners
 
+_PRINTABLE = bytes(range(0x20, 0x7F))
 _FAILURES = (aiohttp.ClientError, ConnectionError, HttpProcessingError)
 
 
@@ -60,7 +60,7 @@ class PooledLeg:
         self._start = f"POST {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}"
         self._connect_timeout = connect_timeout
         self._kept_for = idle
-        self._slots = asyncio.Semaphore(max_connections)
+        self._slots = _Slots(max_connections)
         self._idle: deque[_Connection] = deque()
         self._busy: set[_Connection] = set()
 
@@ -83,7 +83,7 @@ class PooledLeg:
 
     def give_back(self, connection: _Connection, *, finished: bool) -> None:
         self._busy.discard(connection)
-        self._slots.release()
+        self._slots.give()
         if finished and connection.rest():
             self._idle.append(connection)
         else:
@@ -104,18 +104,18 @@ class PooledLeg:
         self._idle.clear()
 
     async def _taken(self, deadline: float) -> _Connection:
-        try:
-            # A timeout costs as much as the rest of this, so there is none where nobody waits.
-            async with asyncio.timeout_at(deadline) if self._slots.locked() else nullcontext():
-                await self._slots.acquire()
-        except TimeoutError:
-            raise PluginTimeout(reason="timeout") from None
+        if not self._slots.take():
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._slots.wait()
+            except TimeoutError:
+                raise PluginTimeout(reason="timeout") from None
         try:
             connection = self._kept()
             if connection is None:
                 connection = await self._connect(deadline)
         except BaseException:
-            self._slots.release()
+            self._slots.give()
             raise
         self._busy.add(connection)
         return connection
@@ -143,6 +143,43 @@ class PooledLeg:
         except OSError:  # a TimeoutError is one
             raise PluginUnreachable(reason="connect") from None
         return connection
+
+
+class _Slots:
+    """How many connections there may be at once, first come, first served. asyncio's semaphore goes through its
+    waiters twice to be acquired, which took as long as writing the request."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Whether there was one without waiting."""
+        if self._free == 0:
+            return False
+        self._free -= 1
+        return True
+
+    async def wait(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give()  # it was handed over just as nobody wanted it any more
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def give(self) -> None:
+        """Back, or on to whoever has waited longest."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class _Connection(ResponseHandler):
@@ -234,9 +271,8 @@ class _PooledReply:
 def request_bytes(start: str, headers: Mapping[str, str], body: bytes) -> bytes:
     """Head and body. `ValueError` for a field that is not printable ASCII: whoever could write a line break could
     write a request of their own."""
-    fields = [f"{name}: {value}" for name, value in headers.items()]
-    text = "".join(fields)
-    if not (text.isascii() and text.isprintable()):
+    fields = "".join([f"\r\n{name}: {value}" for name, value in headers.items()]).encode("ascii")
+    # One look at all of them: the line breaks written here are all that may be left beside what a field can hold.
+    if fields.translate(None, _PRINTABLE) != b"\r\n" * len(headers):
         raise ValueError("a header field holds a character that does not belong there")
-    lines = "\r\n".join([start, *fields, f"Content-Length: {len(body)}"])
-    return f"{lines}\r\n\r\n".encode() + body
+    return b"".join([start.encode(), fields, b"\r\nContent-Length: %d\r\n\r\n" % len(body), body])

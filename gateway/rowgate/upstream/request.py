@@ -18,6 +18,11 @@ from rowgate.errors import HeaderMismatch
 from rowgate.policy.catalog import Target
 from rowgate.protocol.call import Call
 
+_EVERY_REQUEST = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": LATEST_MODERN_VERSION,
+}
 _LEGACY_LOG_LEVEL = "info"
 """A legacy client gets the log messages of its call without asking; a modern one only at the level it names."""
 
@@ -32,15 +37,8 @@ def own_message(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
 
 
-def protocol_headers(method: str, name: str | None) -> CIMultiDict[str]:
-    headers = CIMultiDict(
-        {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": LATEST_MODERN_VERSION,
-            "Mcp-Method": method,
-        }
-    )
+def protocol_headers(method: str, name: str | None) -> dict[str, str]:
+    headers = {**_EVERY_REQUEST, "Mcp-Method": method}
     if name is not None:
         headers["Mcp-Name"] = inbound.encode_header_value(name)
     return headers
