@@ -12,6 +12,7 @@ from rowgate.observe.events import (
     Defect,
     Event,
     GatewayChanged,
+    IdentityAsked,
     KeysRefreshed,
     LimitStoreFailed,
     PolicyAsked,
@@ -26,6 +27,8 @@ MEANINGS: dict[type[Event], str] = {
     RequestFinished: "One HTTP request on the public listener, whatever became of it. A warning when the status is 500 "
     "or more.",
     RequestMalformed: "Bytes that are no HTTP request; nothing of them is quoted.",
+    IdentityAsked: "An issuer, the key lookup or Supabase Auth was asked about a caller. A warning when there was no "
+    "answer; `accepted` when the caller was let in all the same.",
     KeysRefreshed: "An issuer's keys were fetched. A warning when that failed or there were none.",
     CatalogLoaded: "A plugin's lists were asked for. Info when they changed, debug when not, a warning when a list "
     "could not be had.",

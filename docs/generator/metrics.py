@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from generator import samples
 from generator.page import code, codes, table
-from rowgate.auth.refusal import CredentialReason
+from rowgate.auth.refusal import CredentialReason, KeyReason, SessionReason
 from rowgate.auth.refusal import Reason as TokenReason
-from rowgate.observe.events import CatalogLoaded, KeysRefreshed, Limit, LimitStoreFailed, RequestFinished
+from rowgate.observe.events import CatalogLoaded, IdentityAsked, KeysRefreshed, Limit, LimitStoreFailed, RequestFinished
 from rowgate.policy.capability import Reason as QuarantineReason
 
 _BUILT_IN = frozenset({"le", "quantile"})
@@ -50,14 +50,10 @@ def _labels(family: Metric) -> list[str]:
 
 def _values() -> list[tuple[str, str, str]]:
     return [
+        ("`rowgate_identity_checks_total`", "`source`", codes(_choices(IdentityAsked, "source"))),
+        ("`rowgate_identity_checks_total`", "`outcome`", codes(_choices(IdentityAsked, "outcome"))),
         ("`rowgate_mcp_requests_total`", "`outcome`", codes(_choices(RequestFinished, "outcome"))),
-        (
-            "`rowgate_auth_refusals_total`",
-            "`reason`",
-            codes(
-                dict.fromkeys(("missing", *get_args(CredentialReason), *get_args(TokenReason), "credential_refused"))
-            ),
-        ),
+        ("`rowgate_auth_refusals_total`", "`reason`", codes(_refusal_reasons())),
         ("`rowgate_jwks_refreshes_total`", "`outcome`", codes(_choices(KeysRefreshed, "outcome"))),
         ("`rowgate_catalog_loads_total`", "`outcome`", codes(_choices(CatalogLoaded, "outcome"))),
         ("`rowgate_capabilities_quarantined_total`", "`reason`", codes(get_args(QuarantineReason))),
@@ -70,7 +66,9 @@ def _values() -> list[tuple[str, str, str]]:
 
 def _refusal_reasons() -> Iterable[str]:
     """A word may say the same of the header and of the token."""
-    return dict.fromkeys(("missing", *get_args(CredentialReason), *get_args(TokenReason), "credential_refused"))
+    of_tokens = (*get_args(CredentialReason), *get_args(TokenReason))
+    others = (*get_args(KeyReason), "aal", *get_args(SessionReason), "credential_refused")
+    return dict.fromkeys(("missing", *of_tokens, *others))
 
 
 def _choices(event: type[Any], member: str) -> tuple[str, ...]:

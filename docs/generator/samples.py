@@ -15,6 +15,7 @@ from rowgate.observe.events import (
     Defect,
     Event,
     GatewayChanged,
+    IdentityAsked,
     KeysRefreshed,
     LimitsDecided,
     LimitStoreFailed,
@@ -71,6 +72,7 @@ EVENTS: tuple[Event, ...] = (
     REFUSED,
     RequestMalformed(MalformedRequest.code, "203.0.113.7"),
     TokenLookup(hit=True),
+    IdentityAsked("session", "failed"),
     KeysRefreshed("https://acme.supabase.co/auth/v1", "ok", keys=2),
     CatalogLoaded("notes", "ok", capabilities=7),
     CapabilityQuarantined("notes", "draft_note", "no_hints", "server main: it needs a title and hints"),
@@ -88,16 +90,26 @@ EVENTS: tuple[Event, ...] = (
 _RISKY = """
 version: 1
 gateway: {public_url: "https://mcp.example.com"}
-supabase: {url: "https://acme.supabase.co"}
-plugins: {notes: {url: "http://notes:9000/mcp", credential: user_token, privileged: true}}
+supabase: {url: "https://acme.supabase.co", jwt_secret: {env: SECRET}, publishable_key: {env: SECRET}}
+plugins:
+  notes: {url: "http://notes:9000/mcp", credential: user_token, privileged: true}
+  weather: {url: "http://127.0.0.1:9001/mcp"}
 servers:
-  main: {path: /mcp, auth: {mode: oauth}, capabilities: [{from: notes, tools: [get_note], require: {roles: [editor]}}]}
+  status:
+    path: /status
+    auth: {mode: public, acknowledge: Anyone can call this server without signing in.}
+    limits: {address: 60/minute}
+    capabilities: [{from: weather, tools: [forecast]}]
+  main:
+    path: /mcp
+    auth: {mode: oauth, session: {check: 30s, on_error: accept}}
+    capabilities: [{from: notes, tools: [get_note], require: {roles: [editor]}}]
 """
 
 
 def risky() -> Config:
     """A configuration that every security notice is about."""
-    config = check_text(_RISKY, {}, Path()).config
+    config = check_text(_RISKY, {"SECRET": "0" * 32}, Path()).config
     assert config is not None, "the sample is valid"
     return config
 

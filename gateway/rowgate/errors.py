@@ -256,7 +256,7 @@ class InsufficientAuthentication(AuthenticationError):
     hint = "`auth.min_aal` asks for more than the token's `aal`. OAuth tokens of Supabase are always aal1."
     oauth_error = "insufficient_user_authentication"
 
-    def __init__(self, level: str) -> None:
+    def __init__(self, level: str = "aal2") -> None:
         super().__init__(reason="aal")
         self.level = level
 

@@ -15,7 +15,8 @@ from multidict import MultiMapping
 from rowgate.auth.answers import Answers
 from rowgate.auth.bearer import bearer_token
 from rowgate.auth.principal import Principal
-from rowgate.errors import ApiKeyRefused, CredentialsMissing, IdentityUnavailable
+from rowgate.auth.refusal import key_refused
+from rowgate.errors import CredentialsMissing, IdentityUnavailable
 from rowgate.observe.events import Emit, IdentityAsked, discard
 from rowgate.supabase.api import SupabaseRefusal, SupabaseUnavailable
 
@@ -126,15 +127,15 @@ class KeyAuthenticator:
         except CredentialsMissing:
             raise CredentialsMissing(_SENTENCE, reason="missing") from None
         if not is_strong(key):
-            raise ApiKeyRefused(reason="key_weak")
+            raise key_refused("key_weak")
         digest = digest_of(key)
         known = self._listed.find(digest)
         if known is None and self._looked_up is not None:
             known = await self._looked_up.find(digest)
         if known is None:
-            raise ApiKeyRefused(reason="key_unknown")
+            raise key_refused("key_unknown")
         if self._clock() >= known.expires_at:
-            raise ApiKeyRefused(reason="key_expired")
+            raise key_refused("key_expired")
         return _principal(known)
 
 

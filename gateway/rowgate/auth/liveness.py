@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 
 from rowgate.auth.answers import Answers
 from rowgate.auth.principal import Principal
-from rowgate.errors import IdentityUnavailable, SessionOver
+from rowgate.auth.refusal import session_over
+from rowgate.errors import IdentityUnavailable
 from rowgate.observe.events import Emit, IdentityAsked, discard
 from rowgate.supabase.api import SupabaseApi, SupabaseRefusal, SupabaseUnavailable
 
@@ -74,7 +75,7 @@ class Sessions:
             if refusal.code == "bad_jwt":
                 # Said of this token and not of its session, so it is kept for no other.
                 self._emit(IdentityAsked("session", "refused"))
-                raise SessionOver(reason="token") from None
+                raise session_over("token") from None
             decided = _DECIDED.get(refusal.code)
             if decided is None:
                 raise self._unavailable() from None
@@ -120,8 +121,8 @@ class Liveness:
                 raise
             self.emit(IdentityAsked("session", "accepted"))
             return
-        if verdict not in _ALIVE or (verdict == "unconfirmed" and self.confirmed_email):
-            raise SessionOver(reason=verdict)
+        if verdict != "alive" and (verdict != "unconfirmed" or self.confirmed_email):
+            raise session_over(verdict)
 
 
 def _key(principal: Principal) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rowgate.errors import CredentialsMalformed, TokenExpired, TokenRefused
+from rowgate.errors import ApiKeyRefused, CredentialsMalformed, SessionOver, TokenExpired, TokenRefused
 
 CredentialReason = Literal["scheme", "empty", "repeated", "doubled", "list", "characters", "oversize"]
 """What is wrong with the header, before there is a token."""
@@ -35,6 +35,12 @@ Reason = Literal[
 ]
 """What is wrong with the token, in about the order in which it is judged."""
 
+KeyReason = Literal["key_weak", "key_unknown", "key_expired"]
+"""What is wrong with an API key. `key_weak`: it can be none."""
+
+SessionReason = Literal["session_over", "banned", "deleted", "unconfirmed", "token"]
+"""What Supabase Auth says of a sign-in. `token`: it does not take the token itself."""
+
 
 def malformed(reason: CredentialReason) -> CredentialsMalformed:
     return CredentialsMalformed(reason=reason)
@@ -42,3 +48,11 @@ def malformed(reason: CredentialReason) -> CredentialsMalformed:
 
 def refused(reason: Reason) -> TokenRefused | TokenExpired:
     return TokenExpired(reason=reason) if reason == "expired" else TokenRefused(reason=reason)
+
+
+def key_refused(reason: KeyReason) -> ApiKeyRefused:
+    return ApiKeyRefused(reason=reason)
+
+
+def session_over(reason: SessionReason) -> SessionOver:
+    return SessionOver(reason=reason)

@@ -45,7 +45,7 @@ KEYS = ", publishable_key: {env: SUPABASE_PUBLISHABLE_KEY}, secret_key: {env: SU
         ("mode: oauth", "", ", jwt_secret: {env: LONG}"),
         (f"mode: oauth, supabase: true, issuers: [{{{OWN}, {JWKS}}}]", "", ""),
         (
-            f"mode: api-key, keys: [{{name: a, subject: b, hash: '{HASH}'}}, {{name: c, subject: b, secret: {{env: LONG}}}}]",
+            f"mode: api-key, keys: [{{name: a, subject: b, hash: '{HASH}'}}, {{name: c, subject: b, hash: '{HASH}'}}]",
             "",
             "",
         ),
