@@ -31,6 +31,7 @@ _EVERYBODY: Hashable = ()
 
 def caller_key(principal: Principal) -> Hashable:
     """Everything by which a plugin could tell callers apart that outlives one token."""
+    role = principal.claims.get("role")
     return (
         principal.kind,
         principal.issuer,
@@ -39,6 +40,8 @@ def caller_key(principal: Principal) -> Hashable:
         principal.scopes,
         principal.roles,
         principal.actors,
+        principal.aal,
+        role if isinstance(role, str) else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -379,6 +380,8 @@ async def test_such_lists_are_asked_for_as_the_caller_and_shared_ones_as_the_gat
         Principal(kind="user", subject="alice", issuer="https://other.example", client_id="client"),
         Principal(kind="user", subject="alice", issuer="https://project.example/auth/v1", client_id="another"),
         Principal(kind="application", subject="alice", issuer="https://project.example/auth/v1", client_id="client"),
+        replace(caller("alice"), aal="aal2"),
+        replace(caller("alice"), claims={"role": "staff"}),
     ],
 )
 async def test_whatever_tells_callers_apart_gets_lists_of_its_own(other: Principal) -> None:
