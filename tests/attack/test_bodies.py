@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from attack.wire import once, request
 from flow.client import envelope, mirrored
 from flow.conftest import Running
+from flow.plugin import tool
 from rowgate.protocol import ijson
 
 HOSTILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
@@ -159,3 +160,18 @@ async def test_no_member_of_a_message_can_replace_what_policy_judged(running: Ru
     assert reply.text == "x"
     received = running.plugin.calls[-1]
     assert (received.params["name"], received.context.name, received.headers["Mcp-Name"]) == ("echo",) * 3
+
+
+async def test_an_argument_that_is_too_long_for_its_header_is_no_failure_of_the_plugin(start: Any, notes: Any) -> None:
+    """A legacy caller sends no header, so nothing bounds the argument before the gateway makes one of it."""
+    properties = {"text": {"type": "string", "x-mcp-header": "Text"}}
+    notes.tools[:] = [tool("echo", inputSchema={"type": "object", "properties": properties})]
+    running = await start()
+    token = running.issuer.token()
+    for length, failed in ((8000, False), (40_000, True)):
+        params = {"name": "echo", "arguments": {"text": "x" * length}}
+        reply = await running.client.legacy("tools/call", params, token=token)
+        assert ("error" in reply.json) == failed
+    assert reply.error["data"]["code"] == "RG113"
+    assert running.last.outcome == "protocol_error"
+    assert len(running.plugin.calls) == 1

@@ -14,7 +14,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY, PROTOCOL
 from mcp_types.version import LATEST_MODERN_VERSION
 from multidict import CIMultiDict
 
-from rowgate.errors import HeaderMismatch
+from rowgate.errors import HeaderMismatch, InvalidParams
 from rowgate.policy.catalog import Target
 from rowgate.protocol.call import Call
 
@@ -23,6 +23,8 @@ _EVERY_REQUEST = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": LATEST_MODERN_VERSION,
 }
+MAX_PARAM_BYTES = 8192
+"""Of arguments in headers: more is refused by the plugin's HTTP server, which would look like its failure."""
 _LEGACY_LOG_LEVEL = "info"
 """A legacy client gets the log messages of its call without asking; a modern one only at the level it names."""
 
@@ -47,7 +49,7 @@ def protocol_headers(method: str, name: str | None) -> dict[str, str]:
 def param_headers(call: Call, target: Target) -> list[tuple[str, str]]:
     """Recognised ones are rebuilt from the arguments, also for legacy callers; others pass, as the protocol demands.
 
-    Raises HeaderMismatch when a modern caller's header and argument disagree."""
+    Raises HeaderMismatch when a modern caller's header and argument disagree, InvalidParams for what is too long."""
     recognised = target.capability.param_headers
     if not recognised and not call.param_headers:
         return []
@@ -58,7 +60,10 @@ def param_headers(call: Call, target: Target) -> list[tuple[str, str]]:
             raise HeaderMismatch(rejection.message)
     names = {f"{inbound.MCP_PARAM_HEADER_PREFIX}{token}".lower() for token in recognised.values()}
     passed = [(name, value) for name, value in call.param_headers if name.lower() not in names]
-    return [*inbound.mcp_param_headers(recognised, arguments).items(), *passed]
+    rebuilt = inbound.mcp_param_headers(recognised, arguments)
+    if sum(map(len, rebuilt.values())) > MAX_PARAM_BYTES:
+        raise InvalidParams("An argument that travels in a header is too long.")
+    return [*rebuilt.items(), *passed]
 
 
 def _envelope(call: Call) -> dict[str, Any]:
