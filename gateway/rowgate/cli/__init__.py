@@ -12,6 +12,8 @@ COMMANDS = {
     "serve": ("rowgate.cli.serve:serve", "Run the gateway."),
     "demo": ("rowgate.cli.demo:demo", "Run the gateway with an embedded database, sign-in and example."),
     "config": ("rowgate.cli.config:config", "Validate and show the configuration."),
+    "access": ("rowgate.cli.access:access", "Print who may use what."),
+    "explain": ("rowgate.cli.explain:explain", "Print the decision about one call, step by step."),
     "api-keys": ("rowgate.cli.api_keys:api_keys", "Make API keys for applications."),
     "limits": ("rowgate.cli.limits:limits", "Prepare a database for counting requests."),
     "plugin": ("rowgate.cli.plugin:plugin", "Check what a plugin refuses."),
