@@ -35,6 +35,7 @@ from rowgate.pages import connect_page
 from rowgate.pipeline import Pipeline
 from rowgate.protocol.render import PROBLEM, error_message, error_status, problem, refused_call
 from rowgate.protocol.stream import Answer
+from rowgate.randomness import Randomness
 
 SERVER = "rowgate"
 """Instead of aiohttp's, which names the versions of itself and of Python."""
@@ -63,7 +64,9 @@ class Door:
         public_url: str,
         emit: Emit,
         monotonic: Callable[[], float] = time.perf_counter,
+        mint: Callable[[], str] | None = None,
     ) -> None:
+        """`mint` makes the id of a request that brings none."""
         self._routes = routes
         self._pipeline = pipeline
         self._origin = origin
@@ -71,6 +74,7 @@ class Door:
         self._public_url = public_url
         self._emit = emit
         self._monotonic = monotonic
+        self._mint = mint or Randomness()
         self.draining = False
         """Whether answers ask their clients to open no further request on the same connection."""
 
@@ -97,7 +101,7 @@ class Door:
         return response
 
     def _record(self, request: web.BaseRequest) -> Record:
-        identifier = request_id(request.remote, request.headers, self._trusted)
+        identifier = request_id(request.remote, request.headers, self._trusted, self._mint)
         headers = {"Server": SERVER, "X-Request-Id": identifier}
         if self.draining:
             headers["Connection"] = "close"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 from joserfc.errors import JoseError
 from joserfc.jwk import Key, OctKey, OKPKey, import_key
 
 from rowgate.auth.principal import Principal
 from rowgate.errors import StartError
+from rowgate.randomness import Randomness
 from rowgate_plugin.contract import Actor, ContextSigner, check_key, public_jwks
 
 
@@ -51,9 +53,23 @@ class ContextIssuer:
     """States, for one request to one plugin, who calls."""
 
     def __init__(
-        self, keys: ContextKeys, *, issuer: str, lifetime: float, clock: Callable[[], float] = time.time
+        self,
+        keys: ContextKeys,
+        *,
+        issuer: str,
+        lifetime: float,
+        clock: Callable[[], float] = time.time,
+        mint: Callable[[], str] | None = None,
     ) -> None:
-        self._signer = ContextSigner(keys.signing, issuer=issuer, lifetime=int(lifetime), clock=clock)
+        """`mint` makes the `jti`."""
+        self._signer = ContextSigner(
+            keys.signing,
+            issuer=issuer,
+            lifetime=int(lifetime),
+            clock=clock,
+            token=mint or Randomness(),
+            encode=_encoded,
+        )
 
     def sign(
         self,
@@ -81,6 +97,13 @@ class ContextIssuer:
             trace_id=trace_id,
             **caller,
         )
+
+
+def _encoded(statement: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(statement)
+    except TypeError:  # a claim with half of a surrogate pair: escaped it is still JSON
+        return json.dumps(statement, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _caller(principal: Principal) -> dict[str, Any]:
