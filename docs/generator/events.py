@@ -15,6 +15,8 @@ from rowgate.observe.events import (
     IdentityAsked,
     KeysRefreshed,
     LimitStoreFailed,
+    PluginOutput,
+    PluginProcessChanged,
     PolicyAsked,
     RequestFinished,
     RequestMalformed,
@@ -36,6 +38,9 @@ MEANINGS: dict[type[Event], str] = {
     "finding within an hour is a debug line.",
     UpstreamFinished: "One exchange with a plugin; `status` 0 means that no answer came.",
     PolicyAsked: "An authorizer, or the function of scopes, was asked. A warning when it gave no answer.",
+    PluginProcessChanged: "A plugin that the gateway starts has begun, answered, or ended. A warning when it ended by "
+    "itself.",
+    PluginOutput: "A line that such a plugin wrote, at the level that it seems to have.",
     ResultTruncated: "A tool result was cut to `plugins.*.result_limit`.",
     LimitStoreFailed: "`gateway.limits_store` did not answer, so a request passed uncounted or was refused. A warning "
     "every 30 seconds of an outage, else a debug line.",
