@@ -15,49 +15,66 @@ from rowgate.limits.window import Charge, Exhausted, Window, verdict
 CAPACITY = 50_000
 """Budgets that are remembered; those that were asked least recently are forgotten first."""
 
-_Key = tuple[str, tuple[str, ...], int]
-
 
 class MemoryCounters:
     def __init__(self, *, capacity: int = CAPACITY, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._capacity = capacity
         self._monotonic = monotonic
-        self._windows: OrderedDict[_Key, tuple[int, int, int]] = OrderedDict()
-        """Index of the current window since the epoch of the clock, its count, and the count of the one before."""
+        self._budgets: OrderedDict[tuple[str, int, tuple[str, ...]], _Budget] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._windows)
+        return len(self._budgets)
 
     async def charge(self, charges: Sequence[Charge]) -> Exhausted | None:
         now = self._monotonic()
-        found = [self._window(charge, now) for charge in charges]
-        if not all(map(Window.fits, found, charges)):
-            return verdict(charges, found)
-        for charge, window in zip(charges, found, strict=True):
-            self._keep(charge, int(now // charge.rate.period), window)
+        found = [self._budget(charge, now) for charge in charges]
+        for charge, budget in zip(charges, found, strict=True):
+            if budget.used(now) + charge.cost > charge.rate.amount:
+                return verdict(charges, [budget.window(now) for budget in found])
+        for charge, budget in zip(charges, found, strict=True):
+            budget.current += charge.cost
         return None
 
     async def close(self) -> None:
-        self._windows.clear()
+        self._budgets.clear()
 
-    def _window(self, charge: Charge, now: float) -> Window:
+    def _budget(self, charge: Charge, now: float) -> _Budget:
+        """As it is now, and the last to be forgotten."""
         period = charge.rate.period
-        index = int(now // period)
-        remaining = (index + 1) * period - now
-        known = self._windows.get(key := _key(charge))
-        if known is None:
-            return Window(0, 0, remaining)
-        self._windows.move_to_end(key)
-        last, current, previous = known
-        if last == index:
-            return Window(current, previous, remaining)
-        return Window(0, current if last == index - 1 else 0, remaining)
-
-    def _keep(self, charge: Charge, index: int, window: Window) -> None:
-        self._windows[_key(charge)] = (index, window.current + charge.cost, window.previous)
-        if len(self._windows) > self._capacity:
-            self._windows.popitem(last=False)
+        key = (charge.limit, period, charge.identity)
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = self._budgets[key] = _Budget(period, now)
+            if len(self._budgets) > self._capacity:
+                self._budgets.popitem(last=False)
+        else:
+            self._budgets.move_to_end(key)
+            if now >= budget.ends:
+                budget.turn(now)
+        return budget
 
 
-def _key(charge: Charge) -> _Key:
-    return charge.limit, charge.identity, charge.rate.period
+class _Budget:
+    """A window that is changed in place, because it is on the way of every request."""
+
+    __slots__ = ("current", "ends", "period", "previous")
+
+    def __init__(self, period: int, now: float) -> None:
+        self.period = period
+        self.ends = now + period
+        self.current = self.previous = 0
+
+    def turn(self, now: float) -> None:
+        """The window is over, and perhaps the next one too."""
+        late = now - self.ends
+        self.previous = self.current if late < self.period else 0
+        self.current = 0
+        self.ends = now + self.period - late % self.period
+
+    def used(self, now: float) -> int:
+        if not self.previous:
+            return self.current
+        return int(self.previous * (self.ends - now) / self.period) + self.current
+
+    def window(self, now: float) -> Window:
+        return Window(self.current, self.previous, self.ends - now)
