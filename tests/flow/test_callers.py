@@ -431,6 +431,23 @@ async def test_a_malformed_chain_is_401_before_any_tool_runs(running: Running, a
     assert running.plugin.calls == []
 
 
+async def test_required_scopes_bind_agents_and_not_the_users_own_session(start: Start) -> None:
+    def change(tree: Tree) -> None:
+        server = tree["servers"]["main"]
+        server["auth"] |= {"mode": "bearer", "require_client": False}
+        server["scopes"] = {"required": ["notes:write"], "issuable": ["notes:write"]}
+
+    running: Running = await start(change)
+    person = running.issuer.token(client_id=None, scope=None)
+    assert (await running.client.call("whoami", token=person)).text == ALICE
+    for delegated in ({"client_id": "agent"}, {"client_id": None, "act": {"sub": "agent-7"}}, {"azp": "agent"}):
+        claims: dict[str, Any] = {"client_id": None, "scope": None, **delegated}
+        reply = await running.client.call("whoami", token=running.issuer.token(**claims))
+        assert (reply.status, running.last.code) == (403, "RG301"), delegated
+        granted = running.issuer.token(**claims | {"scope": "notes:write"})
+        assert (await running.client.call("whoami", token=granted)).text == ALICE
+
+
 # --- how the user signed in, and with which client -------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -117,3 +118,20 @@ def test_validating_does_not_load_the_gateway(tmp_path: Path, minimal: str) -> N
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == ""
+
+
+def test_a_new_key_is_random_and_its_hash_is_one_that_the_configuration_takes(tmp_path: Path, minimal: str) -> None:
+    first, second = (rowgate("api-keys", "new").stdout.split() for _ in range(2))
+    assert first[1] != second[1]
+    key, digest = first[1], first[3]
+    assert digest == f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+    path = tmp_path / "config.yaml"
+    keys = f"keys: [{{name: a, subject: b, hash: '{digest}'}}, {{name: c, subject: d, secret: {{env: KEY}}}}]"
+    path.write_text(minimal.replace("auth: {mode: oauth}", f"auth: {{mode: api-key, {keys}}}"))
+    done = rowgate("config", "validate", str(path), KEY=second[1])
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_migration_for_keys_is_printed_as_it_ships() -> None:
+    shipped = (ROOT / "gateway/rowgate/supabase/sql/api_keys.sql").read_text(encoding="utf-8")
+    assert rowgate("api-keys", "sql").stdout == shipped
