@@ -244,9 +244,6 @@ class _Scopes:
         for position, entry in enumerate(entries):
             for index, scope in enumerate(entry.require.scopes if entry else ()):
                 yield from self.required(scope, (*at, "capabilities", position, "require", "scopes", index))
-        if self.auth.mode == "bearer" and self.supabase and self.scopes.required:
-            message = "shuts out ordinary sign-in sessions: Supabase puts scopes into OAuth tokens only"
-            yield Finding((*where, "required"), message, severity="warning")
 
     def announced(self, where: Location) -> Iterator[Finding]:
         if self.auth.mode != "oauth" and self.scopes.advertised is not None:

@@ -200,7 +200,7 @@ def test_all_problems_are_reported_at_once_and_in_file_order(check: Check, examp
         .replace("max_connections: 100", "max_conections: 100")
         .replace("path: /mcp", "path: mcp", 1)
         .replace("${SUPABASE_URL}/auth/v1\n", "${MISSING}\n", 1)
-        .replace("- from: weather", "- from: nobody")
+        .replace("- from: weather", "- from: nobody", 1)
         .replace('required: ["notes:read"]', "required: [unheard]")
     )
     problems = [problem for problem in check(broken).problems if problem.severity == "error"]

@@ -55,12 +55,6 @@ def test_a_server_without_project_and_issuer_is_refused(check: Check, minimal: s
         ("servers:", '  spare: {url: "http://127.0.0.1:9001"}\nservers:', "plugins.spare", "is not used"),
         ("auth: {mode: oauth}", f"auth:\n      mode: oauth{OWN}", "supabase", "is not used"),
         ("mode: oauth", "mode: oauth, require_client: false", "servers.main.auth.require_client", "accepts tokens of"),
-        (
-            "auth: {mode: oauth}",
-            "auth: {mode: bearer}\n    scopes: {required: [email]}",
-            "servers.main.scopes.required",
-            "shuts out ordinary sign-in sessions",
-        ),
     ],
 )
 def test_a_risky_or_useless_setting_is_a_warning(
