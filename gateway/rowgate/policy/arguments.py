@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
+import re2  # type: ignore[import-untyped]
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import Draft202012Validator, extend, validator_for
@@ -35,8 +37,11 @@ class ArgumentSchema:
             kind.check_schema(schema)
         except (SchemaError, RecursionError):
             raise ValueError("no JSON Schema") from None
+        if {"patternProperties", "unevaluatedProperties"} <= _words(schema):
+            # The library searches the patterns for the second with Python's engine.
+            raise ValueError("patternProperties beside unevaluatedProperties")
         self._budget = _Budget()
-        rules = {**kind.VALIDATORS, "uniqueItems": _distinct}
+        rules = {**kind.VALIDATORS, **_LINEAR}
         counted = {name: self._budget.counted(rule) for name, rule in rules.items()}
         bounded: Any = extend(kind, counted)  # type: ignore[no-untyped-call]
         # A registry of our own: the library's would fetch what a reference names.
@@ -49,7 +54,7 @@ class ArgumentSchema:
             error = next(self._validator.iter_errors(arguments), None)
         except _Exhausted:
             raise ArgumentsRefused("The arguments are too many or too deep to be checked.", reason="size") from None
-        except (Unresolvable, RecursionError, OverflowError):
+        except (Unresolvable, RecursionError, OverflowError, re2.error):
             raise ArgumentsRefused("The input schema of this tool cannot be applied.", reason="schema") from None
         if error is not None:
             raise ArgumentsRefused(_explained(error), reason="arguments")
@@ -86,6 +91,63 @@ def _distinct(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterat
         return
     if len({json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
         yield ValidationError("items are not unique")
+
+
+@lru_cache(maxsize=1024)
+def _searcher(pattern: str) -> Any:
+    """Patterns are the plugin's and the text is the caller's, so the search has to be linear: Python's engine takes
+    twice as long for each character of some texts. What RE2 does not have (look-around, back-references) raises."""
+    return re2.compile(pattern)
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not _searcher(pattern).search(instance):
+        yield ValidationError("does not match")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        search = _searcher(pattern).search
+        for name, value in instance.items():
+            if search(name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, value in instance.items():
+        if name not in known and not any(_searcher(pattern).search(name) for pattern in patterns):
+            if allowed is False:
+                yield ValidationError("an additional property")
+            elif isinstance(allowed, dict):
+                yield from validator.descend(value, allowed, path=name)
+
+
+_LINEAR: dict[str, Rule] = {
+    "uniqueItems": _distinct,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+}
+"""Rules of the library whose time grows faster than what they look at."""
+
+
+def _words(schema: Any) -> set[str]:
+    """Every member name anywhere in the schema."""
+    words: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            words.update(node)
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return words
 
 
 def _explained(error: ValidationError) -> str:

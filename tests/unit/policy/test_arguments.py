@@ -64,3 +64,44 @@ def test_a_schema_without_end_refuses() -> None:
     )
     with pytest.raises(ArgumentsRefused):
         endless.check({"a": 1})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"x": {"type": "string", "pattern": r"^(\w+\s?)*$"}}},
+        {"propertyNames": {"pattern": r"^(\w+\s?)*$"}},
+        {"patternProperties": {r"^(\w+\s?)*$": {}}, "additionalProperties": False},
+    ],
+)
+def test_no_pattern_holds_the_loop_up_whatever_the_caller_writes(schema: dict[str, Any]) -> None:
+    text = "a" * 4000 + "!"
+    with pytest.raises(ArgumentsRefused):
+        ArgumentSchema({"type": "object", **schema}).check({"x": text, text: 1})
+
+
+def test_a_pattern_that_cannot_be_searched_in_linear_time_refuses_every_argument() -> None:
+    schema = ArgumentSchema({"type": "object", "properties": {"x": {"pattern": r"(?=a)b"}}})
+    with pytest.raises(ArgumentsRefused) as refusal:
+        schema.check({"x": "b"})
+    assert refusal.value.reason == "schema"
+
+
+def test_patterns_that_the_library_would_search_by_itself_are_no_schema_of_ours() -> None:
+    with pytest.raises(ValueError, match="patternProperties"):
+        ArgumentSchema({"type": "object", "patternProperties": {"a": {}}, "unevaluatedProperties": False})
+
+
+def test_additional_properties_are_those_that_neither_name_nor_pattern_covers() -> None:
+    schema = ArgumentSchema(
+        {
+            "type": "object",
+            "properties": {"a": {}},
+            "patternProperties": {"^x-": {"type": "integer"}},
+            "additionalProperties": {"type": "string"},
+        }
+    )
+    schema.check({"a": 1, "x-b": 2, "other": "text"})
+    for wrong in ({"x-b": "text"}, {"other": 1}):
+        with pytest.raises(ArgumentsRefused):
+            schema.check(wrong)
