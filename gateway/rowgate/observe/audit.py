@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from rowgate.observe.events import Emit, Event, Outcome, RequestFinished
+from rowgate.observe.fields import client_fields, client_text
 from rowgate.observe.lines import LineWriter
-from rowgate.observe.log import FIT, Level, LogSettings, client_fields, client_text, open_logger
+from rowgate.observe.log import Level, LogSettings, RequestLines
 
 Verdict = Literal["success", "denied", "error", "cancelled"]
 
@@ -47,7 +48,7 @@ def audit_subscriber(
     """Who asked for what, and what was decided. `writer` may be the log's own: the lines say `"stream":"audit"`.
 
     `privileged`: plugins that pass Row Level Security, whose calls are marked."""
-    logger = open_logger(_Unfiltered(settings.format), writer, clock=clock, stream="audit", logger="rowgate.audit")
+    lines = RequestLines(_Unfiltered(settings.format), writer, clock=clock, stream="audit", logger="rowgate.audit")
 
     def emit(event: Event) -> None:
         if not isinstance(event, RequestFinished) or event.route != "mcp" or event.http_method == "OPTIONS":
@@ -66,6 +67,6 @@ def audit_subscriber(
         ):
             if value is not None:
                 fields[key] = value
-        logger.info("mcp_request", **{FIT: fields})
+        lines.write("info", "mcp_request", fields)
 
     return emit

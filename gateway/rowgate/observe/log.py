@@ -1,7 +1,7 @@
 """The log: one structured line for each event, and the records of the libraries in the same shape.
 
-Everything runs through structlog with processors built once. What a request's own line holds is made fit by
-`client_fields`; every other line is searched for credentials whole, because its text may be anybody's.
+Everything but a request's own line runs through structlog with processors built once. What that line holds is made fit
+by `client_fields`; every other line is searched for credentials whole, because its text may be anybody's.
 """
 
 from __future__ import annotations
@@ -38,17 +38,15 @@ from rowgate.observe.events import (
     TokenLookup,
     UpstreamFinished,
 )
+from rowgate.observe.fields import Fields, client_fields, client_text
 from rowgate.observe.lines import LineWriter
 from rowgate.observe.redaction import LONG, may_hold_secret, redact
 
 Level = Literal["debug", "info", "warning", "error"]
-Fields = dict[str, Any]
 EventDict = MutableMapping[str, Any]
 
-NAME_LENGTH = 200
-"""Characters of a name that a client chose."""
-FIT = "fit"
-"""The key under which fields go that have been made fit already: structlog then copies one value, not twenty."""
+_LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
+_PLAIN = bytes(range(0x20, 0x7F))
 REPEAT = 3600.0
 """Seconds for which the same finding about a plugin, found again at each load of its lists, is only a debug line."""
 
@@ -67,7 +65,6 @@ def open_logger(
     render: list[structlog.typing.Processor] = [_json_line]
     if settings.format == "console":
         render = [
-            _unpacked,
             _redacted,
             _printable,
             structlog.dev.ConsoleRenderer(colors=False, timestamp_key="ts", pad_event_to=0),
@@ -84,7 +81,7 @@ def open_logger(
 
 
 def log_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time) -> Emit:
-    return _Log(open_logger(settings, writer, clock=clock), clock).emit
+    return _Log(settings, writer, clock).emit
 
 
 def route_library_logs(settings: LogSettings, writer: LineWriter) -> Callable[[], None]:
@@ -106,34 +103,11 @@ def route_library_logs(settings: LogSettings, writer: LineWriter) -> Callable[[]
     return undo
 
 
-def client_text(value: str) -> str:
-    """A name as a client or plugin wrote it, cut to a length that a line can bear."""
-    if len(value) < LONG and not may_hold_secret(value):
-        return value
-    return redact(value if len(value) <= NAME_LENGTH else value[: 4 * NAME_LENGTH])[:NAME_LENGTH]
-
-
-def client_fields(event: RequestFinished) -> Fields:
-    """The fields that a client had a hand in, fit to be logged. All others are the gateway's own words."""
-    given = (
-        ("request_id", event.request_id),
-        ("method", event.method),
-        ("name", event.name),
-        ("subject", event.subject),
-        ("client_id", event.client_id),
-        ("actor", event.actor),
-        ("version", event.version),
-        ("http_method", event.http_method),
-    )
-    fields: Fields = {key: value for key, value in given if value}
-    if max(map(len, fields.values()), default=0) >= LONG or may_hold_secret("\n".join(fields.values())):
-        return {key: client_text(value) for key, value in fields.items()}
-    return fields
-
-
 class _Log:
-    def __init__(self, logger: structlog.typing.FilteringBoundLogger, clock: Callable[[], float]) -> None:
-        self._logger = logger
+    def __init__(self, settings: LogSettings, writer: LineWriter, clock: Callable[[], float]) -> None:
+        self._logger = open_logger(settings, writer, clock=clock)
+        self._requests = RequestLines(settings, writer, clock=clock)
+        self._detailed = settings.level == "debug"
         self._clock = clock
         self._said: dict[tuple[str, ...], float] = {}
         self._loads: dict[str, tuple[str, int]] = {}
@@ -141,10 +115,13 @@ class _Log:
     def emit(self, event: Event) -> None:
         match event:
             case RequestFinished():
-                log = self._logger.warning if event.status >= 500 else self._logger.info
-                log("request_finished", **{FIT: _request(event)})
+                self._requests.write("warning" if event.status >= 500 else "info", "request_finished", _request(event))
+            case TokenLookup() | StreamChanged() | LimitsDecided():
+                pass  # metrics only: as often as requests, and no news
             case RequestMalformed():
                 self._logger.info("request_malformed", code=event.code, address=event.address)
+            case UpstreamFinished() if not self._detailed:
+                pass
             case UpstreamFinished():
                 self._logger.debug(
                     "upstream_finished",
@@ -210,8 +187,6 @@ class _Log:
                         exception=describe(event.error),
                     ),
                 )
-            case TokenLookup() | StreamChanged() | LimitsDecided():
-                pass  # metrics only: as often as requests, and no news
 
     def _catalog(self, event: CatalogLoaded) -> None:
         found = (event.outcome, event.capabilities)
@@ -249,6 +224,29 @@ class _Log:
         return False
 
 
+class RequestLines:
+    """The lines that every request leaves. Their fields are fit already, so they take the short way past structlog,
+    whose steps cost as much as all that a request's policy does; for people to read, it renders them as all others."""
+
+    def __init__(
+        self, settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float], **initial: str
+    ) -> None:
+        self._logger = open_logger(settings, writer, clock=clock, **initial) if settings.format == "console" else None
+        self._writer = writer
+        self._stamp = _Stamp(clock)
+        self._initial = initial
+        self._levels: tuple[Level, ...] = _LEVELS[_LEVELS.index(settings.level) :]
+
+    def write(self, level: Literal["info", "warning"], event: str, fields: Fields) -> None:
+        if level not in self._levels:
+            return
+        if self._logger is not None:
+            getattr(self._logger, level)(event, **fields)
+            return
+        line = {"ts": self._stamp.text(), "level": level, "event": event, **self._initial, **fields}
+        self._writer.write(_encode(line), urgent=level == "warning")
+
+
 class _Lines:
     """What structlog calls a logger: the last step, one method a level."""
 
@@ -271,14 +269,17 @@ class _Stamp:
         self._prefix = ""
 
     def __call__(self, logger: Any, method: str, event_dict: EventDict) -> EventDict:
+        event_dict["ts"] = self.text()
+        event_dict["level"] = method
+        return event_dict
+
+    def text(self) -> str:
         now = self._clock()
         second = int(now)
         if second != self._second:
             self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
             self._second = second
-        event_dict["ts"] = f"{self._prefix}{int((now - second) * 1000):03d}Z"
-        event_dict["level"] = method
-        return event_dict
+        return f"{self._prefix}{int((now - second) * 1000):03d}Z"
 
 
 class _LibraryHandler(logging.Handler):
@@ -346,26 +347,18 @@ _escaped = json.JSONEncoder(separators=(",", ":"), check_circular=False, default
 
 def _encode(fields: Mapping[str, Any]) -> str:
     try:
-        line = orjson.dumps(fields, default=_name_of_type).decode()
+        line = orjson.dumps(fields, default=_name_of_type)
     except TypeError:
         return _escaped(fields)
     # DEL, and much beyond ASCII, is obeyed by terminals: such lines are escaped.
-    return line if line.isascii() and line.isprintable() else _escaped(fields)
+    return _escaped(fields) if line.translate(None, _PLAIN) else line.decode()
 
 
 def _json_line(logger: Any, method: str, event_dict: EventDict) -> str:
-    fit = event_dict.pop(FIT, None)
-    if fit is not None:
-        return _encode({**event_dict, **fit})
     line = _encode(event_dict)
     if may_hold_secret(line) or _has_long_text(event_dict):
         line = _encode(_redacted(logger, method, event_dict))
     return line
-
-
-def _unpacked(logger: Any, method: str, event_dict: EventDict) -> EventDict:
-    event_dict.update(event_dict.pop(FIT, {}))
-    return event_dict
 
 
 def _has_long_text(event_dict: Mapping[str, Any]) -> bool:

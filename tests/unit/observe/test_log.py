@@ -468,3 +468,20 @@ def test_the_console_form_is_one_readable_line() -> None:
     emit, written = subscribed(Settings(format="console"))
     emit(CALL)
     assert re.match(r"2023-11-14T22:13:20.250Z \[info *\] request_finished +.*method=tools/call", written.text)
+
+
+def test_a_word_of_a_client_is_made_fit_however_often_it_comes() -> None:
+    emit, written = subscribed()
+    for _ in range(3):
+        emit(with_field("name", "eyJhbGciOiJFUzI1NiJ9.e30.c2ln"))
+        emit(with_field("name", "n" * 5000))
+    assert {line["name"] for line in written.lines} == {"[redacted]", "n" * 200}
+
+
+def test_what_is_remembered_of_one_request_does_not_reach_the_line_of_another() -> None:
+    emit, written = subscribed()
+    emit(with_field("subject", "alice"))
+    emit(with_field("subject", "bob"))
+    emit(with_field("subject", "alice"))
+    assert [line["subject"] for line in written.lines] == ["alice", "bob", "alice"]
+    assert all("capability" not in line for line in written.lines)
