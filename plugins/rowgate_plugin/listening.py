@@ -38,6 +38,7 @@ def passed_on(descriptor: int) -> socket.socket:
     except OSError:
         raise SettingsError(f"LISTEN_FDS is set, but descriptor {descriptor} is no socket") from None
     if not listens or passed.type != socket.SOCK_STREAM:
+        passed.close()
         raise SettingsError(f"LISTEN_FDS is set, but descriptor {descriptor} is no socket that listens")
     return passed
 
