@@ -442,7 +442,7 @@ class LimitReached(GatewayError):
 
     status = 429
 
-    def __init__(self, limit: str, wait: float = 1.0) -> None:
+    def __init__(self, limit: str = "", wait: float = 1.0) -> None:
         """`limit` is the reason: the setting that was reached. `wait`: seconds."""
         self.retry_after = max(1, math.ceil(wait))
         seconds = f"{self.retry_after} second{'s' * (self.retry_after != 1)}"
