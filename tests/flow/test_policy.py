@@ -10,7 +10,7 @@ from mcp.shared.inbound import encode_header_value
 
 from flow.client import envelope, mirrored
 from flow.conftest import Running
-from flow.plugin import plugin, tool
+from flow.plugin import Received, plugin, tool
 
 
 async def names(running: Running, token: str) -> list[str]:
@@ -147,3 +147,19 @@ async def test_a_server_shows_only_what_it_declares_of_a_shared_plugin(start: An
     assert [it["name"] for it in reply.result["tools"]] == ["whoami"]
     call = envelope("tools/call", {"name": "echo", "arguments": {}})
     assert (await running.client.send(call, token=token, headers=mirrored(call), url=url)).error["code"] == -32602
+
+
+async def test_a_list_that_was_not_read_to_its_end_opens_nothing_beyond_itself(start: Any, notes: Any) -> None:
+    """What is listed and not declared stays shut; of what is cut off nobody knows what that would be."""
+
+    async def endless(it: Received) -> dict[str, Any]:
+        return it.result(resources=[{"uri": "note://all", "name": "all"}], nextCursor="again", ttlMs=0)
+
+    whole = await start()
+    token = whole.issuer.token()
+    assert "contents" in (await whole.client.modern("resources/read", {"uri": "note://7"}, token=token)).result
+    notes.answers["resources/list"] = endless
+    cut = await start()
+    for uri, known in (("note://7", False), ("note://all", True)):
+        reply = await cut.client.modern("resources/read", {"uri": uri}, token=token)
+        assert ("result" in reply.json) is known

@@ -243,3 +243,13 @@ async def test_a_header_that_is_too_large_is_answered_by_us_and_quoted_nowhere(r
 async def test_a_token_of_nine_kilobytes_works(running: Running) -> None:
     token = running.issuer.token(app_metadata={"roles": ["member"], "padding": "p" * 9000})
     assert (await running.client.send(PING, token=token, headers=mirrored(PING))).status == 200
+
+
+@pytest.mark.parametrize("resource", ["https://other.example/mcp", ["https://other.example/mcp"], 7])
+async def test_a_token_whose_resource_claim_names_another_server_is_refused(running: Running, resource: Any) -> None:
+    token = running.issuer.token(resource=resource)
+    reply = await running.client.send(PING, token=token, headers=mirrored(PING))
+    assert reply.status == 401
+    assert running.last.reason == "audience"
+    own = running.issuer.token(resource=running.client.url)
+    assert (await running.client.send(PING, token=own, headers=mirrored(PING))).status == 200

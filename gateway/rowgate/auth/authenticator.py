@@ -60,8 +60,12 @@ class Authenticator:
             raise refused("client_missing")
 
     def _bound_elsewhere(self, token: VerifiedToken) -> bool:
+        """By an audience that is another server of ours, or by a `resource` claim that some issuers write instead."""
         others = self._issuer.other_resources
-        return not others.isdisjoint(token.audiences) and self._issuer.resource not in token.audiences
+        if not others.isdisjoint(token.audiences) and self._issuer.resource not in token.audiences:
+            return True
+        named = token.claims.get("resource")
+        return named is not None and self._issuer.resource not in (named if isinstance(named, list) else [named])
 
     def _judge_role(self, token: VerifiedToken) -> None:
         if token.role in KEY_ROLES:

@@ -27,6 +27,8 @@ KEEP_ALIVE = 75.0
 meet a connection that is just being closed."""
 PATIENCE = 60.0
 """Seconds for which a client may take nothing of its answer."""
+LEAST = 16 * 1024
+"""Bytes that it has to take in that time: a byte a minute would hold an answer for years."""
 HEAD_PATIENCE = 15.0
 """Seconds in which a new connection has to send its first request's head. Later heads have the keep-alive time."""
 CUT = 1.0
@@ -118,7 +120,7 @@ class _Connection(RequestHandler):
             self._stall = None
 
     def _judge(self, waiting: int) -> None:
-        if self.transport is not None and self.transport.get_write_buffer_size() >= waiting:
+        if self.transport is not None and self.transport.get_write_buffer_size() > waiting - LEAST:
             self.transport.abort()
         else:
             self._watch()

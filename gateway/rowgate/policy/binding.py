@@ -39,6 +39,8 @@ class Part:
     completes: bool = False
     absent: frozenset[Kind] = frozenset()
     """Kinds of which nothing is known: their list could not be had."""
+    partial: frozenset[Kind] = frozenset()
+    """Kinds of which not everything is known: those, and lists that were cut off."""
 
 
 def bind(declarations: Declarations, offer: Offer, hints: HintsMode, *, per_caller: bool) -> Part:
@@ -61,6 +63,7 @@ def bind(declarations: Declarations, offer: Offer, hints: HintsMode, *, per_call
         or any(offer.items(method) for method in ("resources/list", "resources/templates/list")),
         completes="completions" in offer.capabilities,
         absent=frozenset(kind for method, kind in KINDS.items() if offer.items(method) is None),
+        partial=frozenset(kind for method, kind in KINDS.items() if not offer.whole(method)),
     )
 
 

@@ -34,7 +34,7 @@ _NOTHING: Mapping[str, Listing] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One list, whole."""
+    """One list, every page of it."""
 
     items: tuple[dict[str, Any], ...]
     fetched_at: float
@@ -58,9 +58,15 @@ class Offer:
         listing = self.listings.get(method)
         return listing.items if listing else None
 
+    def whole(self, method: str) -> bool:
+        """Whether nothing of the list is missing: not cut off, and no item left out of it."""
+        listing = self.listings.get(method)
+        return listing is not None and not listing.complaint
+
     def says_the_same_as(self, other: Offer) -> bool:
         return self.capabilities == other.capabilities and all(
-            self.items(method) == other.items(method) for method in LIST_METHODS
+            self.items(method) == other.items(method) and self.whole(method) == other.whole(method)
+            for method in LIST_METHODS
         )
 
 

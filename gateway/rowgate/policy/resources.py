@@ -28,8 +28,8 @@ class ResourceIndex:
     def __init__(self, parts: Iterable[Part], listed: Mapping[str, Capability], closed: frozenset[str]) -> None:
         self._listed = listed
         self._closed = closed
-        # Without both lists nobody knows what a template or a pattern would open beside what was meant.
-        known = [part for part in parts if part.reads and part.absent.isdisjoint(("resource", "template"))]
+        # Without the whole of both lists nobody knows what a template or a pattern would open beside what was meant.
+        known = [part for part in parts if part.reads and part.partial.isdisjoint(("resource", "template"))]
         self._areas = tuple(_Area(part, closed) for part in known)
 
     def owner(self, uri: str) -> Owner | None:
