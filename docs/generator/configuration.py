@@ -50,7 +50,7 @@ _WORDS = {
     plugin.VariableName: "variable name",
     plugin.VariableValue: "text or secret",
     rules.ClaimValues: "value or list of values",
-    rules.Extension: "object or entry point",
+    authentication.Extension: "object or entry point",
     rules.Meta: "anything",
     rules.Permission: "permission",
     limits.LimitRate: "rate or `none`",

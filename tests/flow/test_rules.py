@@ -476,3 +476,34 @@ async def test_an_event_sink_gets_every_event(start: Any) -> None:
     assert await asyncio.to_thread(rules_hook.sink.finished.wait, 30)
     assert rules_hook.sink.events == running.events[: len(rules_hook.sink.events)]
     assert running.last in rules_hook.sink.events
+
+
+# --- callers established by code ---------------------------------------------------------------------------
+
+
+def custom(tree: dict[str, Any]) -> None:
+    main = tree["servers"]["main"]
+    main["auth"] = {"mode": "custom", "authenticator": "flow.rules_hook:callers"}
+    main["scopes"] = {}
+    main["capabilities"] = [{"from": "notes", "tools": ["echo", "admin"], "require": {"roles": ["editor"]}}]
+
+
+async def test_code_of_the_builder_may_say_who_calls(start: Any) -> None:
+    running = await start(custom)
+    reply = await running.client.call("echo", {"text": "x"}, headers={"X-Acme-User": "robot"})
+    assert reply.text == "x"
+    context = running.plugin.calls[-1].context
+    assert (context.kind, context.sub) == ("application", "robot")
+    assert "Authorization" not in running.plugin.calls[-1].headers
+
+
+async def test_whom_that_code_does_not_know_gets_in_nowhere(start: Any) -> None:
+    running = await start(custom)
+    for token, headers, code in ((None, {}, "RG201"), (running.issuer.token(), {}, "RG203")):
+        reply = await running.client.call("echo", token=token, headers=headers)
+        assert (reply.status, running.last.code) == (401, code)
+    for name in ("broken", "nonsense"):
+        reply = await running.client.call("echo", headers={"X-Acme-User": name})
+        assert (reply.status, running.last.code, running.last.reason) == (503, "RG211", "authenticator")
+    assert len([event for event in running.events if isinstance(event, Defect)]) == 2
+    assert not running.plugin.calls

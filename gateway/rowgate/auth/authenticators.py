@@ -10,8 +10,10 @@ from typing import Protocol
 
 from aiohttp import ClientSession
 
+from rowgate import extension
 from rowgate.auth.api_keys import Ask, KeyAuthenticator, KnownKey, ListedKeys, LookedUpKeys
 from rowgate.auth.authenticator import Authenticates, Authenticator, Verifies
+from rowgate.auth.custom import GROUP, CustomAuthenticator
 from rowgate.auth.introspection import Introspector
 from rowgate.auth.issuer import TrustedIssuer
 from rowgate.auth.issuers import AnyIssuer
@@ -19,6 +21,7 @@ from rowgate.auth.jwks import KeySource
 from rowgate.auth.public import PublicAuthenticator
 from rowgate.auth.secret import SharedSecret
 from rowgate.auth.verifier import TokenVerifier
+from rowgate.errors import StartError
 from rowgate.observe.events import Emit, discard
 
 
@@ -51,7 +54,14 @@ class Public:
     """Mode public."""
 
 
-Strategy = Tokens | ApiKeys | Public
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Mode custom: an object of the builder, by package and name or by entry point."""
+
+    reference: str
+
+
+Strategy = Tokens | ApiKeys | Public | Custom
 
 
 class Closes(Protocol):
@@ -116,6 +126,14 @@ class _Builder:
                 return KeyAuthenticator(ListedKeys(listed), looked_up, clock=self._clock)
             case Public():
                 return PublicAuthenticator()
+            case Custom(reference):
+                return self._custom(reference)
+
+    def _custom(self, reference: str) -> Authenticates:
+        try:
+            return CustomAuthenticator(extension.load(reference, GROUP), reference, emit=self._emit)
+        except TypeError as error:
+            raise StartError(f"{error}.") from None
 
     def _tokens(self, issuers: Sequence[TrustedIssuer]) -> Authenticates:
         each = {issuer.issuer: Authenticator(issuer, self._verifier(issuer)) for issuer in issuers}

@@ -32,6 +32,7 @@ Reason = Literal[
     "anonymous_user",
     "client_missing",
     "inactive",
+    "custom",
 ]
 """What is wrong with the token, in about the order in which it is judged."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowgate.config.authentication import Auth
-from rowgate.config.defaults import TOKEN_MODES, is_supabase, is_supabase_only
+from rowgate.config.defaults import is_supabase, is_supabase_only
 from rowgate.config.problems import Finding, Location
 from rowgate.config.rules import Authorizer, Require, Scopes
 
@@ -53,7 +53,7 @@ class Asking:
         if scopes.source != "token" and scopes.issuable is not None:
             hint = "No token brings a scope that comes from a grant, so no call is answered with a challenge."
             yield Finding((*at, "issuable"), f"does nothing with source: {scopes.source}", hint, of_key=True)
-        if scopes.source != "token" and self.auth is not None and self.auth.mode not in TOKEN_MODES:
+        if scopes.source != "token" and self.auth is not None and self.auth.mode in ("api-key", "public"):
             yield Finding((*at, "source"), f"does nothing in mode {self.auth.mode}")
         elif scopes.source == "function":
             yield from self._as_user((*at, "function"))
@@ -85,12 +85,12 @@ class Asking:
             yield Finding((*at, "permission"), "is asked of nobody", hint, "warning")
         if self.auth is None:
             return
-        if self.auth.mode not in TOKEN_MODES:
+        if self.auth.mode in ("api-key", "public"):
             for rule in ("claims", "aal", "session"):
                 if getattr(require, rule):
                     message = f"is never met in mode {self.auth.mode}: such callers have no token"
                     yield Finding((*at, rule), message, of_key=True)
-        elif require.session is not None:
+        elif require.session is not None and self.auth.mode != "custom":
             yield from self._as_user((*at, "session"))
         if self.auth.mode == "oauth" and require.aal == "aal2" and is_supabase_only(self.auth, self.supabase):
             message = "is never met: OAuth tokens of Supabase are always aal1"

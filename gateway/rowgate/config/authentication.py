@@ -192,6 +192,12 @@ def _brief(value: str) -> str:
     return value
 
 
+def _extension(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|[A-Za-z0-9][A-Za-z0-9_.-]*", value, re.ASCII):
+        raise refuse("must be package.module:object, or the name of an entry point")
+    return value
+
+
 def _function(value: str) -> str:
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", value):
         raise refuse("must be the name of a SQL function in an exposed schema: lower-case letters, digits and _")
@@ -208,6 +214,8 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """Seconds since the epoch. Written as `2027-01-31T00:00:00Z`."""
+Extension = Annotated[str, AfterValidator(_extension)]
+"""Code of the builder, in the gateway's own process."""
 BriefText = Annotated[Text, AfterValidator(_brief)]
 FunctionName = Annotated[str, AfterValidator(_function)]
 
@@ -243,9 +251,9 @@ class KeyLookup(Section):
 class Auth(Section):
     """Who may call a server."""
 
-    mode: Literal["oauth", "bearer", "api-key", "public"] = Field(
+    mode: Literal["oauth", "bearer", "api-key", "public", "custom"] = Field(
         description="oauth announces where to sign in; bearer takes a token that the client already has; "
-        "api-key takes keys of applications; public lets everybody in."
+        "api-key takes keys of applications; public lets everybody in; custom asks code of yours."
     )
     issuer: Issuer | None = Field(None, description="Who issues the tokens; by default the Supabase project.")
     issuers: tuple[Issuer, ...] = Field((), description="Who issues the tokens, where there are several.")
@@ -272,6 +280,11 @@ class Auth(Section):
     session: Session = Field(Session(), description="Whether Supabase Auth is asked about the session behind a token.")
     keys: tuple[ApiKey, ...] = Field((), max_length=256, description="The API keys of mode api-key.")
     lookup: KeyLookup | None = Field(None, description="Where API keys are looked up that are not listed under keys.")
+    authenticator: Extension | None = Field(
+        None,
+        description="For mode custom: object with authenticate, as package.module:object or an entry point of "
+        "rowgate.authenticators.",
+    )
     acknowledge: Text | None = Field(
         None, description=f"Sentence that a public server needs, word for word: {ACKNOWLEDGEMENT}"
     )

@@ -20,6 +20,7 @@ _WORKS_IN: Final = {
     ),
     **dict.fromkeys(("keys", "lookup"), ("api-key",)),
     "acknowledge": ("public",),
+    "authenticator": ("custom",),
 }
 _MIN_SECRET_BYTES: Final = 32
 _SECRET_HINT: Final = "HS256 needs 32 bytes (RFC 7518 section 3.2)."
@@ -47,8 +48,10 @@ class Callers:
             yield from self._levels(where)
         elif self.auth.mode == "api-key":
             yield from self._keys(where)
-        else:
+        elif self.auth.mode == "public":
             yield from self._public(at)
+        elif self.auth.authenticator is None:
+            yield Finding(where, "has nobody who says who calls", "Name an object under authenticator.")
         if self.auth.mode not in TOKEN_MODES and self.scopes is not None and self.scopes.issuable is not None:
             yield Finding((*at, "scopes", "issuable"), f"does nothing in mode {self.auth.mode}: nobody issues tokens")
 

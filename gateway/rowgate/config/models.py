@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from rowgate.config.authentication import Auth
+from rowgate.config.authentication import Auth, Extension
 from rowgate.config.limits import CounterStore, EntryLimits, GatewayLimits, ServerLimits, StoreUrl
 from rowgate.config.plugin import Plugin
-from rowgate.config.rules import Authorizer, Extension, Meta, Policy, Require, Scopes
+from rowgate.config.rules import Authorizer, Meta, Policy, Require, Scopes
 from rowgate.config.secret import OptionalSecret, Secret
 from rowgate.config.section import Section
 from rowgate.config.values import (

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from rowgate.config.authentication import ClaimPath, FunctionName
+from rowgate.config.authentication import ClaimPath, Extension, FunctionName
 from rowgate.config.section import Section
 from rowgate.config.values import Duration, ScopeName, Text, TrustedUrl, refuse, seconds
 
@@ -31,15 +31,7 @@ def _permission(value: str) -> str:
     return value
 
 
-def _extension(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|[A-Za-z0-9][A-Za-z0-9_.-]*", value, re.ASCII):
-        raise refuse("must be package.module:object, or the name of an entry point")
-    return value
-
-
 Permission = Annotated[str, AfterValidator(_permission)]
-Extension = Annotated[str, AfterValidator(_extension)]
-"""Code of the builder, in the gateway's own process."""
 
 _SCALAR = {"type": ["string", "integer", "boolean"]}
 ClaimValues = Annotated[

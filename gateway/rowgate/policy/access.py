@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rowgate.auth.principal import Principal
-from rowgate.config.defaults import TOKEN_MODES, issuable_scopes
+from rowgate.config.defaults import issuable_scopes
 from rowgate.policy.capability import Kind
 from rowgate.policy.declarations import Declaration
 from rowgate.policy.names import public_name
@@ -55,7 +55,7 @@ def callers(server: Server) -> dict[str, Principal | None]:
     """One of each kind that this server's rules can tell apart. None has no credential."""
     if server.auth.mode == "public":
         return {"public": Principal(kind="public", subject="", issuer="public")}
-    if server.auth.mode not in TOKEN_MODES:
+    if server.auth.mode == "api-key":
         return {"nobody": None, **_applications(server)}
     return {"nobody": None, **_users(server)}
 

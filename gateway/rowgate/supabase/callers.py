@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rowgate.auth.admission import Admission
 from rowgate.auth.api_keys import KnownKey, digest_of
-from rowgate.auth.authenticators import ApiKeys, Lookup, Public, Strategy, Tokens
+from rowgate.auth.authenticators import ApiKeys, Custom, Lookup, Public, Strategy, Tokens
 from rowgate.auth.liveness import Liveness, Sessions
 from rowgate.config.defaults import TOKEN_MODES
 from rowgate.observe.events import Emit, discard
@@ -26,6 +26,8 @@ def strategy_of(config: Config, server: Server) -> Strategy:
         return Tokens(trusted_issuers(config, server))
     if auth.mode == "public":
         return Public()
+    if auth.mode == "custom" and auth.authenticator is not None:
+        return Custom(auth.authenticator)
     return ApiKeys(tuple(map(_known, auth.keys)), None if auth.lookup is None else _lookup(auth.lookup))
 
 
