@@ -38,9 +38,10 @@ MEANINGS: dict[type[Event], str] = {
     "finding within an hour is a debug line.",
     UpstreamFinished: "One exchange with a plugin; `status` 0 means that no answer came.",
     PolicyAsked: "An authorizer, or the function of scopes, was asked. A warning when it gave no answer.",
-    PluginProcessChanged: "A plugin that the gateway starts has begun, answered, or ended. A warning when it ended by "
-    "itself.",
-    PluginOutput: "A line that such a plugin wrote, at the level that it seems to have.",
+    PluginProcessChanged: "The process of a plugin with a `command`: `started`, `ready` when it answered, `exited` by "
+    "itself (a warning), `stopped` by the gateway.",
+    PluginOutput: "A line that such a plugin wrote, cut to 4,096 characters and searched for credentials. JSON lines "
+    "of the plugin library keep their level. Of more than 100 in a second the rest is counted under `dropped`.",
     ResultTruncated: "A tool result was cut to `plugins.*.result_limit`.",
     LimitStoreFailed: "`gateway.limits_store` did not answer, so a request passed uncounted or was refused. A warning "
     "every 30 seconds of an outage, else a debug line.",

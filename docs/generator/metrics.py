@@ -12,7 +12,15 @@ from generator import samples
 from generator.page import code, codes, table
 from rowgate.auth.refusal import CredentialReason, KeyReason, SessionReason
 from rowgate.auth.refusal import Reason as TokenReason
-from rowgate.observe.events import CatalogLoaded, IdentityAsked, KeysRefreshed, Limit, LimitStoreFailed, RequestFinished
+from rowgate.observe.events import (
+    CatalogLoaded,
+    ExitCause,
+    IdentityAsked,
+    KeysRefreshed,
+    Limit,
+    LimitStoreFailed,
+    RequestFinished,
+)
 from rowgate.policy.capability import Reason as QuarantineReason
 
 _BUILT_IN = frozenset({"le", "quantile"})
@@ -60,6 +68,7 @@ def _values() -> list[tuple[str, str, str]]:
         ("`rowgate_limit_decisions_total`", "`limit`", codes(get_args(Limit))),
         ("`rowgate_limit_decisions_total`", "`decision`", codes(("allowed", "refused"))),
         ("`rowgate_limit_store_errors_total`", "`decision`", codes(_choices(LimitStoreFailed, "decision"))),
+        ("`rowgate_plugin_exits_total`", "`cause`", codes(get_args(ExitCause))),
         ("`rowgate_security_notices_total`", "`reason`", codes(samples.notices())),
     ]
 

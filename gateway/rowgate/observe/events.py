@@ -132,6 +132,9 @@ class PolicyAsked:
     duration: float
 
 
+ExitCause = Literal["ok", "status", "signal", "not_started"]
+
+
 @dataclass(frozen=True, slots=True)
 class PluginProcessChanged:
     """A plugin that the gateway starts: `started`, `ready` when it answered, `exited` by itself, `stopped` by us."""
@@ -139,8 +142,8 @@ class PluginProcessChanged:
     plugin: str
     state: Literal["started", "ready", "exited", "stopped"]
     pid: int | None = None
-    cause: str | None = None
-    """How it ended. Bounded: `ok`, `status`, `signal`, `not_started`."""
+    cause: ExitCause | None = None
+    """How it ended."""
     detail: str = ""
 
 

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from rowgate.config.plugin import Plugin
 from rowgate.errors import GatewayError, StartError
-from rowgate.observe.events import Defect, Emit, PluginProcessChanged
+from rowgate.observe.events import Defect, Emit, ExitCause, PluginProcessChanged
 from rowgate.process import launch, signal_group
 from rowgate.upstream.output import Output
 from rowgate.upstream.unix import MAX_PATH, listen
@@ -193,8 +193,7 @@ async def supervisor(
             await it.close()
 
 
-def _cause(status: int) -> str:
-    """Bounded, for metrics."""
+def _cause(status: int) -> ExitCause:
     return "ok" if status == 0 else "signal" if status < 0 else "status"
 
 
