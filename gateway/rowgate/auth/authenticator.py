@@ -48,7 +48,10 @@ class Authenticator:
             raise refused("api_key")
         token = await self._verifier.verify(credential)
         self._judge(token)
-        return self._principal(token, credential)
+        principal = token.principals.get(self)
+        if principal is None:
+            principal = token.principals[self] = self._principal(token, credential)
+        return principal
 
     def _judge(self, token: VerifiedToken) -> None:
         self._judge_role(token)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from rowgate.auth.principal import Actor
+from rowgate.auth.principal import Actor, Principal
 from rowgate.auth.refusal import Reason, refused
 from rowgate.supabase.tokens import KEY_ROLES
 
@@ -40,6 +40,8 @@ class VerifiedToken:
     session_id: str | None = field(repr=False)
     aal: str | None
     claims: Mapping[str, Any] = field(repr=False)
+    principals: dict[object, Principal] = field(default_factory=dict, repr=False, compare=False)
+    """What each authenticator made of this token, so that it does so once: all of it is immutable."""
 
 
 def read_claims(payload: bytes, issuer: str, scope_claim: str | None = None) -> VerifiedToken:

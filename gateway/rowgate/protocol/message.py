@@ -56,11 +56,11 @@ def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
     header = _version_header(headers)
     modern = era_of(body, headers) == "modern"
     method = _envelope(body, modern)
-    _require_text(headers)
+    mirrored = _mirrored(headers)
     params = body.get("params", {})
     if not isinstance(params, dict):
         raise InvalidParams("params must be an object.")
-    if duplicated := inbound.find_duplicated_routing_header(headers.items()):
+    if duplicated := inbound.find_duplicated_routing_header(mirrored):
         raise HeaderMismatch(f"{duplicated} header appears more than once")
     if "id" not in body:
         return _notification(body, method, params, header, modern)
@@ -75,7 +75,7 @@ def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
         params=params,
         era="modern" if modern else "legacy",
         version=version,
-        param_headers=_param_headers(headers),
+        param_headers=_param_headers(mirrored),
     )
 
 
@@ -92,10 +92,13 @@ def readable_id(body: Any) -> str | int | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def _require_text(headers: CIMultiDictProxy[str]) -> None:
-    """aiohttp makes surrogates of bytes that are no UTF-8, and no JSON answer could quote those."""
-    if not all(value.isascii() for name in _ROUTING_HEADERS for value in headers.getall(name, ())):
+def _mirrored(headers: CIMultiDictProxy[str]) -> list[tuple[str, str]]:
+    """The fields that say what the body says, looked for once. aiohttp makes surrogates of bytes that are no UTF-8, and
+    no JSON answer could quote those."""
+    mirrored = [field for field in headers.items() if field[0][:4].lower() == "mcp-"]
+    if not all(value.isascii() for name, value in mirrored if name.lower() in _ROUTING_HEADERS):
         raise HeaderMismatch("a routing header has characters that must be encoded")
+    return mirrored
 
 
 def _version_header(headers: CIMultiDictProxy[str]) -> str | None:
@@ -190,9 +193,11 @@ def _referenced(ref: Any) -> Any:
     return ref.get(key) if key else None
 
 
-def _param_headers(headers: CIMultiDictProxy[str]) -> tuple[tuple[str, str], ...]:
+def _param_headers(mirrored: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     prefix = inbound.MCP_PARAM_HEADER_PREFIX.lower()
-    found = tuple((name, value.strip(" \t")) for name, value in headers.items() if name.lower().startswith(prefix))
+    found = tuple((name, value.strip(" \t")) for name, value in mirrored if name.lower().startswith(prefix))
+    if not found:
+        return ()
     if len(found) > _MAX_PARAM_HEADERS or sum(len(n) + len(v) for n, v in found) > _MAX_PARAM_HEADER_BYTES:
         raise HeaderMismatch("too many Mcp-Param-* headers")
     if not all(value.isascii() and value.isprintable() for _, value in found):
