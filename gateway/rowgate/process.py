@@ -13,7 +13,8 @@ from pathlib import Path
 
 # Runs between fork and the real program: drops root, asks the kernel for a signal when the parent dies, and puts the
 # socket where the program looks for it. The kernel forgets that wish when the user changes, hence the order; and the
-# parent may have died before it was uttered. Python ignores SIGPIPE, which the program would inherit.
+# parent may have died before it was uttered. What else is open is closed, because uvloop leaves some of its own open.
+# Python ignores SIGPIPE, which the program would inherit.
 _LAUNCH = """
 import ctypes, os, signal, sys
 parent, uid, gid, death, umask, listening = map(int, sys.argv[1:7])
@@ -29,9 +30,8 @@ if umask >= 0:
 if listening >= 0:
     os.dup2(listening, 3)
     os.set_inheritable(3, True)
-    if listening != 3:
-        os.close(listening)
     os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.closerange(3 if listening < 0 else 4, max(os.sysconf("SC_OPEN_MAX"), 1024))
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 try:
     os.execvp(argv[0], argv)

@@ -143,8 +143,8 @@ class Plugin(Section):
     path: Endpoint | None = Field(None, description="Path of the MCP endpoint at a socket or command; by default /mcp.")
     socket_owner: Text | None = Field(
         None,
-        description="User, by name or number, that must listen on the socket; by default the gateway's own. "
-        "Root is trusted always.",
+        description="User, by name or number, that must listen on the socket; by default the gateway's own; "
+        "root is trusted always.",
     )
     env: dict[VariableName, VariableValue] = Field(
         {}, description="Environment variables of the command: text, or a secret from env or file."
