@@ -169,6 +169,8 @@ class Catalog:
 
     def _seen(self, principal: Principal, capability: Capability | None, requirement: Requirement) -> Decision:
         """The same for lists: one capability on which the hook fails does not take the others with it."""
+        if self._hook is None:
+            return decide(principal, requirement, self._scopes)
         try:
             return self._decide(principal, capability, requirement)
         except HookFailed:

@@ -180,7 +180,7 @@ def decide(principal: Principal, requirement: Requirement, scopes: ScopePolicy) 
     if (
         (scoped or not bound_by_scopes(principal, scopes))
         and not any(map(principal.roles.isdisjoint, requirement.roles))
-        and all(condition.met(principal) for condition in requirement.conditions)
+        and (not requirement.conditions or all(condition.met(principal) for condition in requirement.conditions))
     ):
         return _ALLOWED if requirement.asks is None else Decision(allowed=True, asks=requirement.asks)
     return _denied(principal, requirement, scopes, held)
