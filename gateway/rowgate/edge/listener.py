@@ -94,6 +94,11 @@ class _Connection(RequestHandler):
         if self._request_count == 0 and self.transport is not None:
             self.transport.abort()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked for at every read; what aiohttp then does costs as much as the read, and does nothing here."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def pause_writing(self) -> None:
         """aiohttp then waits for the client, however long: an answer that nobody reads would stay for ever."""
         super().pause_writing()

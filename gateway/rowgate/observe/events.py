@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rowgate.value import value
+
 Outcome = Literal[
     "ok",
     "tool_error",
@@ -23,7 +25,7 @@ Outcome = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestFinished:
     """One HTTP request on the public listener, whatever became of it."""
 
@@ -108,7 +110,7 @@ class CapabilityQuarantined:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpstreamFinished:
     """One exchange with a plugin."""
 

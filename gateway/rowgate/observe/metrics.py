@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from rowgate.observe.events import (
     CapabilityQuarantined,
@@ -40,8 +37,8 @@ from rowgate.observe.events import (
     TokenLookup,
     UpstreamFinished,
 )
+from rowgate.observe.tally import OTHER, Counter, Counters, Histogram, Histograms
 
-OTHER = "other"
 CALL_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """Seconds, as OpenTelemetry's conventions for MCP have them."""
 SERIES = 2000
@@ -51,18 +48,18 @@ _ROUTES = frozenset({"mcp", "metadata"})
 _HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
 
-M = TypeVar("M", bound=MetricWrapperBase)
+T = TypeVar("T", Counters, Histograms)
 
 
-class Family(Generic[M]):
-    """One metric with its children by label values, looked up once each and bounded in number."""
+class Gauges:
+    """One gauge with its children by label values, looked up once each and bounded in number."""
 
-    def __init__(self, metric: M, series: int = SERIES) -> None:
+    def __init__(self, metric: Gauge, series: int) -> None:
         self._metric = metric
         self._series = series
-        self._children: dict[tuple[str, ...], M] = {}
+        self._children: dict[tuple[str, ...], Gauge] = {}
 
-    def __call__(self, *labels: str) -> M:
+    def __call__(self, *labels: str) -> Gauge:
         child = self._children.get(labels)
         if child is None:
             if len(self._children) >= self._series:
@@ -151,7 +148,7 @@ class Metrics:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is no number
             encode, content_type = choose_encoder("")
-        return encode(_WithoutCreated(self._registry)), content_type
+        return encode(self._registry), content_type
 
     def _request(self, event: RequestFinished) -> None:
         capability = event.capability or (OTHER if event.name else "")
@@ -261,27 +258,15 @@ class Metrics:
         self._lost = c("log_lines_lost", "Log and audit lines that could not be written.")
         self._serving = g("serving", "1 while the gateway takes requests, 0 before and while it drains.")
 
-    def _counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
-        return self._family(Counter(f"rowgate_{name}", text, labels, registry=self._registry), labels)
+    def _counter(self, name: str, text: str, *labels: str) -> Counters:
+        return self._registered(Counters(f"rowgate_{name}", text, labels, self._series))
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Family[Gauge]:
-        return self._family(Gauge(f"rowgate_{name}", text, labels, registry=self._registry), labels)
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Histograms:
+        return self._registered(Histograms(f"rowgate_{name}", text, labels, self._series, buckets))
 
-    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Family[Histogram]:
-        metric = Histogram(f"rowgate_{name}", text, labels, buckets=buckets, registry=self._registry)
-        return self._family(metric, labels)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauges:
+        return Gauges(Gauge(f"rowgate_{name}", text, labels, registry=self._registry), self._series)
 
-    def _family(self, metric: M, labels: tuple[str, ...]) -> Family[M]:
-        return Family(metric, self._series)
-
-
-class _WithoutCreated(Collector):
-    """Leaves out the `_created` twin of every series. The library's own switch is global to the process."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        for metric in self._registry.collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
+    def _registered(self, tally: T) -> T:
+        self._registry.register(tally)
+        return tally

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rowgate.errors import HookFailed, InvalidParams, UnknownCapability
@@ -12,6 +11,7 @@ from rowgate.policy.authorizer import Check
 from rowgate.policy.capability import ADVERTISED, KINDS, Capability, Finding, Kind
 from rowgate.policy.resources import Owner, ResourceIndex
 from rowgate.policy.rules import HIDDEN_BY_HOOK, Decision, Requirement, ScopePolicy, decide
+from rowgate.value import value
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
@@ -27,7 +27,7 @@ Definitions = list[dict[str, Any]]
 _KIND_OF_METHOD: Mapping[str, Kind] = {"tools/call": "tool", "prompts/get": "prompt"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """What a call is about, once resolved: the only thing that is forwarded."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from mcp.shared.inbound import NAME_BEARING_METHODS
+
+from rowgate.value import value
 
 Era = Literal["modern", "legacy"]
 CallKind = Literal["own", "list", "read", "call", "notification"]
@@ -25,7 +27,7 @@ FORWARDED_METHODS = frozenset(NAME_BEARING_METHODS) | {"completion/complete"}
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """`message` is the parsed body: policy judges it and the forwarded bytes are made from it, never from the wire."""
 

@@ -27,6 +27,7 @@ from rowgate.errors import (
 from rowgate.protocol import ijson
 from rowgate.upstream.leg import Reply
 from rowgate.upstream.sse import EventParser
+from rowgate.value import value
 from rowgate_plugin.contract import CREDENTIAL_HEADER, CREDENTIAL_REFUSED
 
 RESULT_TYPES = frozenset({"complete", "input_required"})
@@ -37,7 +38,7 @@ _RPC_STATUSES = frozenset({200, 400, 404})
 _OUR_DEFECT = frozenset({rpc.HEADER_MISMATCH, rpc.UNSUPPORTED_PROTOCOL_VERSION})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outgoing:
     """A request to a plugin, ready to be sent."""
 
@@ -59,7 +60,7 @@ class KeepAlive:
     """The plugin has nothing to say yet, but has begun a stream."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Final:
     """Exactly one of `result` and `error`. `size`: bytes of the answer on the wire."""
 

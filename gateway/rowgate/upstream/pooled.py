@@ -214,6 +214,11 @@ class _Connection(ResponseHandler):
     def paused(self) -> bool:
         return self._reading_paused
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked for at every read; what aiohttp then does costs as much as the read, and does nothing here."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def rest(self) -> bool:
         """Whether another request may follow: the answer ended, the request was taken, and neither side closes."""
         transport = self.transport
