@@ -24,6 +24,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("context signing", ("rowgate/upstream/context.py", "rowgate_plugin/contract.py")),
     ("authentication", ("rowgate/auth/",)),
     ("policy and catalog", ("rowgate/policy/",)),
+    ("limits", ("rowgate/limits/",)),
     ("parsing and JSON", ("rowgate/protocol/ijson.py", "rowgate/protocol/message.py", "mcp/shared/inbound.py")),
     ("response", ("rowgate/protocol/stream.py", "rowgate/protocol/render.py", "rowgate/protocol/answers.py")),
     ("host, origin, body", ("rowgate/edge/origin.py", "rowgate/edge/body.py", "rowgate/edge/forwarded.py")),
