@@ -87,6 +87,7 @@ async def explained(config: Config, name: str, token: str | None, question: Ques
     from rowgate.app import context_keys
     from rowgate.auth.authenticators import authenticators
     from rowgate.observe.events import discard
+    from rowgate.policy import assembly
     from rowgate.policy.assembly import Asked, authorizer_of, rules_of
     from rowgate.policy.explanation import Explanation
     from rowgate.supabase.callers import admissions, sessions_of, strategy_of
@@ -104,11 +105,15 @@ async def explained(config: Config, name: str, token: str | None, question: Ques
         )
         stack.push_async_callback(auth.close)
         sessions = sessions_of(config, api)
+        if sessions is not None:
+            stack.push_async_callback(sessions.close)
         context = ContextIssuer(
             context_keys(config), issuer=config.gateway.public_url, lifetime=config.gateway.context.lifetime
         )
         asked = Asked(session, api, context, sessions)
-        rules = rules_of(only, asked)[name]
+        every = rules_of(only, asked)
+        stack.push_async_callback(assembly.close, every)
+        rules = every[name]
         told: list[Step] = []
         try:
             caller = await auth.by_server[name].authenticate(headers)

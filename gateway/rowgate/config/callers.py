@@ -16,7 +16,18 @@ from rowgate.config.section import Section
 _TOKENS: Final = ("oauth", "bearer")
 _WORKS_IN: Final = {
     **dict.fromkeys(
-        ("issuer", "issuers", "supabase", "require_client", "clients", "anonymous_users", "min_aal", "session"), _TOKENS
+        (
+            "issuer",
+            "issuers",
+            "supabase",
+            "require_client",
+            "clients",
+            "anonymous_users",
+            "min_aal",
+            "session",
+            "challenge",
+        ),
+        _TOKENS,
     ),
     **dict.fromkeys(("keys", "lookup"), ("api-key",)),
     "acknowledge": ("public",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,7 +72,8 @@ class Hook:
             return
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await self._authorize(principal, capability, arguments)
+                # A copy: what was validated is what will be forwarded, whatever the hook does to it.
+                answer = await self._authorize(principal, capability, deepcopy(arguments))
         except Exception as error:
             raise self._failed("authorize", error) from None
         if isinstance(answer, Denial):

@@ -110,3 +110,14 @@ def test_what_cannot_be_loaded_ends_the_start(reference: str) -> None:
 
 def test_a_class_is_made_an_instance() -> None:
     assert isinstance(load("collections:OrderedDict", "rowgate.policy"), dict)
+
+
+async def test_a_hook_cannot_change_what_was_validated() -> None:
+    class Changing:
+        async def authorize(self, principal: Any, capability: Any, arguments: Any) -> None:
+            arguments["text"] = "another"
+            arguments["list"].append("more")
+
+    given = {"text": "this", "list": ["one"]}
+    await Hook(Changing(), "h").authorize(caller(), CAPABILITY, given)
+    assert given == {"text": "this", "list": ["one"]}
