@@ -21,8 +21,8 @@ PREFIX: Final = "{rowgate-limits}"
 
 _CHARGE: Final = """
 -- KEYS: current and previous window of each budget. ARGV: amount, period in milliseconds and cost of each.
--- Answers whether all were charged, and of each budget: current count, previous count, milliseconds that remain.
-local answer, fit = {1}, true
+-- Answers nothing when all were charged, else of each budget: current count, previous count, milliseconds that remain.
+local answer, fit = {}, true
 for i = 1, #KEYS / 2 do
     local current_key, previous_key = KEYS[2 * i - 1], KEYS[2 * i]
     local amount, period, cost = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
@@ -40,10 +40,7 @@ for i = 1, #KEYS / 2 do
     answer[#answer + 1] = previous
     answer[#answer + 1] = remaining
 end
-if not fit then
-    answer[1] = 0
-    return answer
-end
+if not fit then return answer end
 for i = 1, #KEYS / 2 do
     local current_key, period, cost = KEYS[2 * i - 1], tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
     if redis.call('exists', current_key) == 1 then
@@ -52,7 +49,7 @@ for i = 1, #KEYS / 2 do
         redis.call('set', current_key, cost, 'px', 2 * period)
     end
 end
-return answer
+return false
 """
 
 
@@ -83,8 +80,8 @@ class RedisCounters:
             key = f"{PREFIX}:{self._pseudonyms.of(charge)}"
             keys += (key, f"{key}/-1")
             arguments += (charge.rate.amount, charge.rate.period * 1000, charge.cost)
-        fit, *states = await self._script(keys, arguments)
-        return None if fit else verdict(charges, _windows(states))
+        states = await self._script(keys, arguments)
+        return None if states is None else verdict(charges, _windows(states))
 
     async def close(self) -> None:
         await self._client.aclose()
