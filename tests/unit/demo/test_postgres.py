@@ -105,7 +105,7 @@ async def test_a_second_server_on_the_same_data_is_refused(place: Path) -> None:
 @pytest.mark.skipif(not ROOT, reason="only root may start it as somebody else")
 async def test_as_root_the_server_runs_as_an_ordinary_user() -> None:
     async with postgres() as database:
-        pid = await one(database.dsn, "select pg_backend_pid()")
+        pid = await one(database.dsn, "select pid from pg_stat_activity where backend_type = 'checkpointer'")
         assert pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name == "nobody"
 
 
