@@ -91,6 +91,15 @@ class Context:
     ver: int = CONTEXT_VERSION
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Half of a context: who calls."""
+
+    kind: ContextKind
+    members: bytes = field(repr=False)
+    """As one JSON object, which is never empty."""
+
+
 def nest(chain: Iterable[Actor]) -> dict[str, Any] | None:
     nested: dict[str, Any] | None = None
     for actor in reversed(tuple(chain)):

@@ -29,6 +29,7 @@ from rowgate_plugin.claims import (
     ContextError,
     ContextKind,
     Reason,
+    Statement,
     nest,
     read_context,
     read_object,
@@ -55,6 +56,7 @@ __all__ = [
     "ContextSigner",
     "ContextVerifier",
     "Reason",
+    "Statement",
     "check_key",
     "digest",
     "public_jwks",
@@ -123,7 +125,8 @@ def public_jwks(keys: Iterable[Key]) -> dict[str, list[dict[str, Any]]]:
 
 
 class ContextSigner:
-    """Signs one context a request. The key is read once: signing is on the hot path of the gateway."""
+    """Signs one context a request. It is on the hot path of the gateway, so the key is read once, and what it says of a
+    caller may be kept."""
 
     def __init__(
         self,
@@ -150,18 +153,12 @@ class ContextSigner:
         header = {"alg": _ALGORITHMS[key.key_type], "kid": key.kid, "typ": CONTEXT_TYPE}
         self._header = _segment(_compact_json(header)) + b"."
 
-    def sign(
+    def state(
         self,
         *,
-        audience: str,
-        body: bytes,
-        credential: str | None,
         kind: ContextKind,
-        server: str,
-        method: str,
-        request_id: str,
+        credential: str | None,
         sub: str | None = None,
-        name: str | None = None,
         client_id: str | None = None,
         scope: Iterable[str] = (),
         email: str | None = None,
@@ -169,22 +166,16 @@ class ContextSigner:
         session_id: str | None = None,
         aal: str | None = None,
         act: Iterable[Actor] = (),
-        trace_id: str | None = None,
         claims: Mapping[str, Any] | None = None,
         grant: Mapping[str, Any] | None = None,
-        run: str | None = None,
-    ) -> str:
-        """The header's value for this very body and bearer token; `ValueError` for what no verifier takes."""
+    ) -> Statement:
+        """What stays the same in all requests of one caller with one bearer token; `ValueError` for what no verifier
+        takes."""
         ath = None if credential is None else digest(credential.encode())
-        _check_kind(kind, sub=sub, ath=ath, method=method)
-        issued = int(self._clock())
-        members: dict[str, Any] = {
+        _check_kind(kind, sub=sub, ath=ath)
+        members = {
             "ver": CONTEXT_VERSION,
             "iss": self.issuer,
-            "aud": audience,
-            "iat": issued,
-            "exp": issued + self._lifetime,
-            "jti": self._token(),
             "kind": kind,
             "sub": sub,
             "client_id": client_id,
@@ -194,18 +185,55 @@ class ContextSigner:
             "session_id": session_id,
             "aal": aal,
             "act": nest(act),
-            "server": server,
-            "method": method,
-            "name": name,
-            "request_id": request_id,
-            "trace_id": trace_id,
             "claims": dict(claims) if claims else None,
             "grant": dict(grant) if grant is not None else None,
-            "run": run,
-            "digest": digest(body),
             "ath": ath,
         }
-        payload = self._encode({member: value for member, value in members.items() if value is not None})
+        return Statement(kind, self._encode({member: value for member, value in members.items() if value is not None}))
+
+    def sign(self, *, audience: str, body: bytes, server: str, method: str, request_id: str, **said: Any) -> str:
+        """Both halves at once: beside these what `state` and `sign_stated` take."""
+        half = {member: said.pop(member) for member in ("name", "trace_id", "run") if member in said}
+        return self.sign_stated(
+            self.state(**said),
+            audience=audience,
+            body=body,
+            server=server,
+            method=method,
+            request_id=request_id,
+            **half,
+        )
+
+    def sign_stated(
+        self,
+        caller: Statement,
+        *,
+        audience: str,
+        body: bytes,
+        server: str,
+        method: str,
+        request_id: str,
+        name: str | None = None,
+        trace_id: str | None = None,
+        run: str | None = None,
+    ) -> str:
+        """The header's value for this very body; `ValueError` for what no verifier takes."""
+        _check_method(caller.kind, method)
+        issued = int(self._clock())
+        members: dict[str, Any] = {
+            "aud": audience,
+            "iat": issued,
+            "exp": issued + self._lifetime,
+            "jti": self._token(),
+            "server": server,
+            "method": method,
+            "request_id": request_id,
+            "digest": digest(body),
+        }
+        optional = {"name": name, "trace_id": trace_id, "run": run}
+        members |= {member: value for member, value in optional.items() if value is not None}
+        # One object of two halves: most of it is the caller's, and was encoded when the caller came.
+        payload = caller.members[:-1] + b"," + self._encode(members)[1:]
         # Assembled here because joserfc encodes the constant header and looks the key up again for every token;
         # a test decodes what comes out with joserfc.
         signing_input = self._header + _segment(payload)
@@ -245,7 +273,8 @@ class ContextVerifier:
         self._check_parties(context)
         self._check_times(context, now)
         try:
-            _check_kind(context.kind, sub=context.sub, ath=context.ath, method=context.method)
+            _check_kind(context.kind, sub=context.sub, ath=context.ath)
+            _check_method(context.kind, context.method)
         except ValueError:
             raise ContextError("kind") from None
         if not hmac.compare_digest(context.digest.encode(), digest(body).encode()):
@@ -333,11 +362,16 @@ def _credential_matches(ath: str | None, authorization: str | None) -> bool:
     return hmac.compare_digest(ath.encode(), digest(credential.encode()).encode())
 
 
-def _check_kind(kind: ContextKind, *, sub: str | None, ath: str | None, method: str) -> None:
-    if kind == "gateway" and (sub is not None or ath is not None or method not in GATEWAY_METHODS):
-        raise ValueError("a gateway's own context names no subject, carries no credential and only lists")
+def _check_kind(kind: ContextKind, *, sub: str | None, ath: str | None) -> None:
+    if kind == "gateway" and (sub is not None or ath is not None):
+        raise ValueError("a gateway's own context names no subject and carries no credential")
     if kind in ("user", "application") and not sub:
         raise ValueError(f"a context of kind {kind} names its subject")
+
+
+def _check_method(kind: ContextKind, method: str) -> None:
+    if kind == "gateway" and method not in GATEWAY_METHODS:
+        raise ValueError("a gateway's own context only lists")
 
 
 def _signature_of(key: Key) -> Callable[[bytes], bytes]:

@@ -45,6 +45,9 @@ class Principal:
     Supabase when the gateway asks it as the user. Empty for whoever has no token that Supabase could take:
     applications, the public, and holders of opaque tokens."""
 
+    derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What others made of this very principal and keep with it. One that is made from it begins without."""
+
     @property
     def delegated(self) -> bool:
         """Whether somebody other than the user in person holds the credential: an OAuth client, an actor, an
