@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from rowgate.observe.events import Emit, Event, Outcome, RequestFinished
-from rowgate.observe.fields import client_fields, client_text
+from rowgate.observe.events import Emit, Event, Outcome, RequestFinished, Selective
+from rowgate.observe.fields import ClientFields, client_text
 from rowgate.observe.lines import LineWriter
 from rowgate.observe.log import Level, LogSettings, RequestLines
 
@@ -43,30 +43,30 @@ def audit_subscriber(
     writer: LineWriter,
     *,
     privileged: Collection[str] = (),
+    client_fields: ClientFields | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Emit:
     """Who asked for what, and what was decided. `writer` may be the log's own: the lines say `"stream":"audit"`.
 
     `privileged`: plugins that pass Row Level Security, whose calls are marked."""
+    made = client_fields or ClientFields()
     lines = RequestLines(_Unfiltered(settings.format), writer, clock=clock, stream="audit", logger="rowgate.audit")
 
     def emit(event: Event) -> None:
-        if not isinstance(event, RequestFinished) or event.route != "mcp" or event.http_method == "OPTIONS":
+        assert isinstance(event, RequestFinished)
+        if event.route != "mcp" or event.http_method == "OPTIONS":
             return
-        fields = client_fields(event)
-        fields["outcome"] = VERDICTS[event.outcome]
-        fields["address"] = event.address
-        for key, value in (
-            ("server", event.server),
-            ("capability", event.capability and client_text(event.capability)),
-            ("kind", event.kind),
-            ("code", event.code),
-            ("reason", event.reason),
-            ("trace_id", event.trace_id),
-            ("privileged", event.plugin in privileged or None),
-        ):
-            if value is not None:
-                fields[key] = value
+        fields = {**made(event), "outcome": VERDICTS[event.outcome], "address": event.address}
+        optional = {
+            "server": event.server,
+            "capability": event.capability and client_text(event.capability),
+            "kind": event.kind,
+            "code": event.code,
+            "reason": event.reason,
+            "trace_id": event.trace_id,
+            "privileged": event.plugin in privileged or None,
+        }
+        fields |= {key: value for key, value in optional.items() if value is not None}
         lines.write("info", "mcp_request", fields)
 
-    return emit
+    return Selective(emit, frozenset({RequestFinished}))

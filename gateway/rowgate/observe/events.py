@@ -266,11 +266,31 @@ def discard(event: Event) -> None:
     """The emitter of whoever does not listen."""
 
 
+@dataclass(frozen=True, slots=True)
+class Selective:
+    """A subscriber to some kinds of events, which is not even called for others: most happen at every request."""
+
+    emit: Emit
+    kinds: frozenset[type]
+
+    def __call__(self, event: Event) -> None:
+        if type(event) in self.kinds:
+            self.emit(event)
+
+
 def fan_out(*subscribers: Emit) -> Emit:
     """One emitter over several. A failing subscriber does not hide the event from the others."""
+    by_kind: dict[type, tuple[Emit, ...]] = {}
+
+    def subscribed(kind: type) -> tuple[Emit, ...]:
+        hearing = [it for it in subscribers if not isinstance(it, Selective) or kind in it.kinds]
+        return tuple(it.emit if isinstance(it, Selective) else it for it in hearing)
 
     def emit(event: Event) -> None:
-        for subscriber in subscribers:
+        kind = type(event)
+        if kind not in by_kind:
+            by_kind[kind] = subscribed(kind)
+        for subscriber in by_kind[kind]:
             try:
                 subscriber(event)
             except Exception as error:

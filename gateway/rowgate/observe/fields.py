@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,20 +25,27 @@ def client_text(value: str) -> str:
     return redact(value if len(value) <= NAME_LENGTH else value[: 4 * NAME_LENGTH])[:NAME_LENGTH]
 
 
-def client_fields(event: RequestFinished) -> Fields:
-    """All other fields are the gateway's own words."""
-    words = (
-        event.method,
-        event.name,
-        event.subject,
-        event.client_id,
-        event.actor,
-        event.version,
-        event.http_method,
-    )
+class ClientFields:
+    """All other fields are the gateway's own words. Log and audit ask for the same one after the other, so what was
+    made last is kept: whoever is given it copies it."""
+
+    def __init__(self) -> None:
+        self._last: RequestFinished | None = None
+        self._fields: Mapping[str, Any] = {}
+
+    def __call__(self, event: RequestFinished) -> Mapping[str, Any]:
+        if event is not self._last:
+            self._fields = {"request_id": client_text(event.request_id), **_fields(event)}
+            self._last = event
+        return self._fields
+
+
+def _fields(event: RequestFinished) -> Fields:
+    words = (event.method, event.name, event.subject, event.client_id, event.actor, event.version, event.http_method)
     # Callers repeat themselves, and to look at their words for credentials costs more than to write the line.
-    made = _remembered if sum(map(len, filter(None, words))) <= _REMEMBERED_LENGTH else _made
-    return {"request_id": client_text(event.request_id), **made(words)}
+    if sum(map(len, filter(None, words))) <= _REMEMBERED_LENGTH:
+        return _remembered(words)
+    return _made(words)
 
 
 def _made(words: tuple[str | None, ...]) -> Fields:

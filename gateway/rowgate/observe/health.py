@@ -15,6 +15,8 @@ from rowgate.observe.metrics import Metrics
 from rowgate.protocol.render import PROBLEM, problem
 
 READY = "ok"
+CHANGES: frozenset[type] = frozenset({GatewayChanged, KeysRefreshed, PluginProcessChanged, CatalogLoaded})
+"""The events that change it."""
 
 
 class Health:

@@ -1,7 +1,7 @@
 """The log: one structured line for each event, and the records of the libraries in the same shape.
 
 Everything but a request's own line runs through structlog with processors built once. What that line holds is made fit
-by `client_fields`; every other line is searched for credentials whole, because its text may be anybody's.
+by `ClientFields`; every other line is searched for credentials whole, because its text may be anybody's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import orjson
 import structlog
@@ -34,11 +34,12 @@ from rowgate.observe.events import (
     RequestMalformed,
     ResultTruncated,
     SecurityNotice,
+    Selective,
     StreamChanged,
     TokenLookup,
     UpstreamFinished,
 )
-from rowgate.observe.fields import Fields, client_fields, client_text
+from rowgate.observe.fields import ClientFields, Fields, client_text
 from rowgate.observe.lines import LineWriter
 from rowgate.observe.redaction import LONG, may_hold_secret, redact
 
@@ -46,6 +47,8 @@ Level = Literal["debug", "info", "warning", "error"]
 EventDict = MutableMapping[str, Any]
 
 _LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
+_UNHEARD = frozenset({TokenLookup, StreamChanged, LimitsDecided})
+"""Metrics only: as often as requests, and no news."""
 _PLAIN = bytes(range(0x20, 0x7F))
 REPEAT = 3600.0
 """Seconds for which the same finding about a plugin, found again at each load of its lists, is only a debug line."""
@@ -80,8 +83,18 @@ def open_logger(
     return bound
 
 
-def log_subscriber(settings: LogSettings, writer: LineWriter, *, clock: Callable[[], float] = time.time) -> Emit:
-    return _Log(settings, writer, clock).emit
+def log_subscriber(
+    settings: LogSettings,
+    writer: LineWriter,
+    *,
+    client_fields: ClientFields | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Emit:
+    """`client_fields` may be shared with the audit stream."""
+    unheard = _UNHEARD if settings.level == "debug" else _UNHEARD | {UpstreamFinished}
+    return Selective(
+        _Log(settings, writer, client_fields or ClientFields(), clock).emit, frozenset(get_args(Event)) - unheard
+    )
 
 
 def route_library_logs(settings: LogSettings, writer: LineWriter) -> Callable[[], None]:
@@ -104,10 +117,12 @@ def route_library_logs(settings: LogSettings, writer: LineWriter) -> Callable[[]
 
 
 class _Log:
-    def __init__(self, settings: LogSettings, writer: LineWriter, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: LogSettings, writer: LineWriter, client_fields: ClientFields, clock: Callable[[], float]
+    ) -> None:
         self._logger = open_logger(settings, writer, clock=clock)
+        self._client_fields = client_fields
         self._requests = RequestLines(settings, writer, clock=clock)
-        self._detailed = settings.level == "debug"
         self._clock = clock
         self._said: dict[tuple[str, ...], float] = {}
         self._loads: dict[str, tuple[str, int]] = {}
@@ -115,13 +130,10 @@ class _Log:
     def emit(self, event: Event) -> None:
         match event:
             case RequestFinished():
-                self._requests.write("warning" if event.status >= 500 else "info", "request_finished", _request(event))
-            case TokenLookup() | StreamChanged() | LimitsDecided():
-                pass  # metrics only: as often as requests, and no news
+                fields = _request(event, self._client_fields(event))
+                self._requests.write("warning" if event.status >= 500 else "info", "request_finished", fields)
             case RequestMalformed():
                 self._logger.info("request_malformed", code=event.code, address=event.address)
-            case UpstreamFinished() if not self._detailed:
-                pass
             case UpstreamFinished():
                 self._logger.debug(
                     "upstream_finished",
@@ -304,29 +316,26 @@ class _LibraryHandler(logging.Handler):
         )
 
 
-def _request(event: RequestFinished) -> Fields:
-    fields = client_fields(event)
-    fields.update(
-        {
-            "outcome": event.outcome,
-            "status": event.status,
-            "duration_ms": _milliseconds(event.duration),
-            "address": event.address,
-            "route": event.route,
-        }
-    )
-    for key, value in (
-        ("server", event.server),
-        ("code", event.code),
-        ("reason", event.reason),
-        ("kind", event.kind),
-        ("era", event.era),
-        ("plugin", event.plugin),
-        ("streamed", event.streamed or None),
-        ("trace_id", event.trace_id),
-    ):
-        if value is not None:
-            fields[key] = value
+def _request(event: RequestFinished, client_fields: Mapping[str, Any]) -> Fields:
+    fields = {
+        **client_fields,
+        "outcome": event.outcome,
+        "status": event.status,
+        "duration_ms": _milliseconds(event.duration),
+        "address": event.address,
+        "route": event.route,
+    }
+    optional = {
+        "server": event.server,
+        "code": event.code,
+        "reason": event.reason,
+        "kind": event.kind,
+        "era": event.era,
+        "plugin": event.plugin,
+        "streamed": event.streamed or None,
+        "trace_id": event.trace_id,
+    }
+    fields |= {key: value for key, value in optional.items() if value is not None}
     return fields
 
 

@@ -10,8 +10,9 @@ from rowgate import __version__, extension
 from rowgate.config.defaults import issuers_of
 from rowgate.config.models import Config
 from rowgate.observe.audit import audit_subscriber
-from rowgate.observe.events import Emit, fan_out
-from rowgate.observe.health import Health
+from rowgate.observe.events import Emit, Selective, fan_out
+from rowgate.observe.fields import ClientFields
+from rowgate.observe.health import CHANGES, Health
 from rowgate.observe.lines import LineWriter, stdout_writer
 from rowgate.observe.log import log_subscriber, route_library_logs
 from rowgate.observe.metrics import Metrics
@@ -43,14 +44,16 @@ def observers(config: Config, writer: LineWriter | None = None) -> Iterator[Obse
     lines = writer or stdout_writer(on_loss=metrics.lines_lost)
     restore = route_library_logs(config.gateway.log, lines)
     privileged = frozenset(name for name, plugin in config.plugins.items() if plugin.privileged)
-    log = log_subscriber(config.gateway.log, lines)
-    audit = audit_subscriber(config.gateway.log, lines, privileged=privileged)
+    client_fields = ClientFields()
+    log = log_subscriber(config.gateway.log, lines, client_fields=client_fields)
+    audit = audit_subscriber(config.gateway.log, lines, privileged=privileged, client_fields=client_fields)
     sinks = [
         EventSink(extension.load(name, GROUP), name, on_loss=metrics.event_lost, on_error=log)
         for name in config.gateway.event_sinks
     ]
     try:
-        yield Observers(fan_out(metrics.emit, health.emit, log, audit, *(sink.emit for sink in sinks)), metrics, health)
+        told: list[Emit] = [metrics.emit, Selective(health.emit, CHANGES), log, audit, *(sink.emit for sink in sinks)]
+        yield Observers(fan_out(*told), metrics, health)
     finally:
         for sink in sinks:
             sink.close()

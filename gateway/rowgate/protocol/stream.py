@@ -19,6 +19,7 @@ STREAM_HEADERS = {
     # nginx and those who copied it hold back a stream without this.
     "X-Accel-Buffering": "no",
 }
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 KEEP_ALIVE = b": keep-alive\r\n\r\n"
 
 
@@ -77,7 +78,7 @@ class Answer:
         if not keep_alive:
             fields["Connection"] = "close"
         writer = self._request.writer
-        await writer.write_headers(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", CIMultiDict(fields))
+        await writer.write_headers(_STATUS_LINES[status], CIMultiDict(fields))
         await writer.write_eof(body)
         return Written(status, keep_alive)
 
