@@ -108,8 +108,9 @@ class Pipeline:
             body = ijson.loads(raw)
         except ijson.NotIJson as error:
             raise ParseError(str(error)) from None
-        record.rpc_id, record.era = readable_id(body), era_of(body, request.headers)
-        record.call = call = read_call(body, request.headers)
+        record.rpc_id = readable_id(body)
+        record.era = era = era_of(body, request.headers)
+        record.call = call = read_call(body, request.headers, era)
         record.trace_id = call.trace_id
         return call
 

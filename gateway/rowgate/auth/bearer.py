@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from multidict import MultiMapping
@@ -11,7 +10,7 @@ from rowgate.auth.refusal import malformed
 from rowgate.errors import CredentialsMalformed, CredentialsMissing
 
 MAX_TOKEN_BYTES: Final = 24 * 1024
-_TOKEN68: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
+_TOKEN68: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
 
 
 def bearer_token(headers: MultiMapping[str]) -> str:
@@ -25,9 +24,17 @@ def bearer_token(headers: MultiMapping[str]) -> str:
     if scheme.lower() != "bearer":
         raise malformed("scheme")
     token = rest.strip(" ")
-    if len(token) <= MAX_TOKEN_BYTES and _TOKEN68.fullmatch(token) and token.lower() != "bearer":
+    if len(token) <= MAX_TOKEN_BYTES and _is_token68(token) and token[:7].lower() != "bearer":
         return token
     raise _explained(token)
+
+
+def _is_token68(token: str) -> bool:
+    """RFC 9110 §11.2. A pattern would look at each character by itself, which took 1 % of the time of a call."""
+    if not token.isascii():
+        return False
+    text = token.rstrip("=").encode("ascii")
+    return bool(text) and not text.translate(None, _TOKEN68)
 
 
 def _explained(token: str) -> CredentialsMalformed:

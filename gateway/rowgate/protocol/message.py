@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from mcp.shared import inbound
@@ -29,6 +30,8 @@ from rowgate.errors import (
 )
 from rowgate.protocol.call import LIST_METHODS, Call, Era
 
+Fields = list[tuple[str, str]]
+
 LEGACY_VERSIONS = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
 NOT_SERVED = frozenset({"subscriptions/listen"})
 """Methods of the protocol that this gateway neither answers nor advertises."""
@@ -38,6 +41,9 @@ POSTED_RESPONSE = "(response)"
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ROUTING_HEADERS = (inbound.MCP_PROTOCOL_VERSION_HEADER, inbound.MCP_METHOD_HEADER, inbound.MCP_NAME_HEADER)
+_PARAM_PREFIX = inbound.MCP_PARAM_HEADER_PREFIX.lower()
+_PREFIXES = frozenset("".join(letters) + "-" for letters in product("mM", "cC", "pP"))
+"""How the name of any of them may begin: cheaper than to fold the case of every name."""
 _MAX_PARAM_HEADERS = 32
 _MAX_PARAM_HEADER_BYTES = 8192
 _REJECTIONS: Mapping[int, type[GatewayError]] = {
@@ -47,24 +53,24 @@ _REJECTIONS: Mapping[int, type[GatewayError]] = {
 }
 
 
-def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
-    """Raise an error of RG11x, or return the call."""
+def read_call(body: Any, headers: CIMultiDictProxy[str], era: Era) -> Call:
+    """Raise an error of RG11x, or return the call. `era` is what `era_of` says of the same."""
     if isinstance(body, list):
         raise BatchNotSupported
     if not isinstance(body, dict):
         raise InvalidRequest("The body must be one JSON object.")
-    header = _version_header(headers)
-    modern = era_of(body, headers) == "modern"
+    modern = era == "modern"
     method = _envelope(body, modern)
-    mirrored = _mirrored(headers)
+    routing, param_headers = _mirrored(headers)
     params = body.get("params", {})
     if not isinstance(params, dict):
         raise InvalidParams("params must be an object.")
-    if duplicated := inbound.find_duplicated_routing_header(mirrored):
+    if duplicated := inbound.find_duplicated_routing_header(routing):
         raise HeaderMismatch(f"{duplicated} header appears more than once")
+    mirrored = dict(routing)
     if "id" not in body:
-        return _notification(body, method, params, header, modern)
-    version = _modern_version(body, headers) if modern else _legacy_version(body, method, headers, header)
+        return _notification(body, method, params, mirrored, modern)
+    version = _modern_version(body, mirrored) if modern else _legacy_version(body, method, mirrored)
     if method in NOT_SERVED or (method, version) not in CLIENT_REQUESTS:
         raise MethodNotFound
     _require_shape(method, params)
@@ -75,7 +81,7 @@ def read_call(body: Any, headers: CIMultiDictProxy[str]) -> Call:
         params=params,
         era="modern" if modern else "legacy",
         version=version,
-        param_headers=_param_headers(mirrored),
+        param_headers=_checked(param_headers),
     )
 
 
@@ -92,13 +98,22 @@ def readable_id(body: Any) -> str | int | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def _mirrored(headers: CIMultiDictProxy[str]) -> list[tuple[str, str]]:
-    """The fields that say what the body says, looked for once. aiohttp makes surrogates of bytes that are no UTF-8, and
-    no JSON answer could quote those."""
-    mirrored = [field for field in headers.items() if field[0][:4].lower() == "mcp-"]
-    if not all(value.isascii() for name, value in mirrored if name.lower() in _ROUTING_HEADERS):
-        raise HeaderMismatch("a routing header has characters that must be encoded")
-    return mirrored
+def _mirrored(headers: CIMultiDictProxy[str]) -> tuple[Fields, Fields]:
+    """The fields that say what the body says, in one pass: those that route, by their names in lower case, and
+    `Mcp-Param-*`. aiohttp makes surrogates of bytes that are no UTF-8, and no JSON answer could quote those."""
+    routing: Fields = []
+    params: Fields = []
+    for name, value in headers.items():
+        if name[:4] not in _PREFIXES:
+            continue
+        lowered = name.lower()
+        if lowered in _ROUTING_HEADERS:
+            if not value.isascii():
+                raise HeaderMismatch("a routing header has characters that must be encoded")
+            routing.append((lowered, value.strip()))
+        elif lowered.startswith(_PARAM_PREFIX):
+            params.append((name, value.strip(" \t")))
+    return routing, params
 
 
 def _version_header(headers: CIMultiDictProxy[str]) -> str | None:
@@ -130,20 +145,22 @@ def _envelope(body: dict[str, Any], modern: bool) -> str:
     raise InvalidRequest("method must be a string.")
 
 
-def _notification(body: dict[str, Any], method: str, params: dict[str, Any], header: str | None, modern: bool) -> Call:
+def _notification(
+    body: dict[str, Any], method: str, params: dict[str, Any], mirrored: Mapping[str, str], modern: bool
+) -> Call:
+    header = mirrored.get(inbound.MCP_PROTOCOL_VERSION_HEADER)
     if header is not None and header not in LEGACY_VERSIONS:
         _refuse(inbound.unsupported_protocol_version_rejection(header))
     version = header or DEFAULT_NEGOTIATED_VERSION
     return Call(body, method, None, params, "modern" if modern else "legacy", version)
 
 
-def _modern_version(body: dict[str, Any], headers: CIMultiDictProxy[str]) -> str:
-    header = _version_header(headers)
+def _modern_version(body: dict[str, Any], mirrored: Mapping[str, str]) -> str:
+    header = mirrored.get(inbound.MCP_PROTOCOL_VERSION_HEADER)
     if header is not None and not _claims_modern(body) and _is_older(header):
         # A client of some revision that never was cannot be asked for an envelope that came later.
         _refuse(inbound.unsupported_protocol_version_rejection(header))
-    routing = {name: headers[name].strip() for name in _ROUTING_HEADERS if name in headers}
-    verdict = inbound.classify_inbound_request(body, headers=routing)
+    verdict = inbound.classify_inbound_request(body, headers=mirrored)
     if isinstance(verdict, inbound.InboundLadderRejection):
         _refuse(verdict)
         raise AssertionError("a rejection was let through")
@@ -156,16 +173,16 @@ def _is_older(version: str) -> bool:
     return _DATE.fullmatch(version) is not None and version < MODERN_PROTOCOL_VERSIONS[0]
 
 
-def _legacy_version(body: dict[str, Any], method: str, headers: CIMultiDictProxy[str], header: str | None) -> str:
+def _legacy_version(body: dict[str, Any], method: str, mirrored: Mapping[str, str]) -> str:
     # Legacy clients need not mirror, but whoever does must not say two things at once.
-    sent = headers.get(inbound.MCP_METHOD_HEADER)
-    if sent is not None and sent.strip() != method:
+    sent = mirrored.get(inbound.MCP_METHOD_HEADER)
+    if sent is not None and sent != method:
         raise HeaderMismatch("mcp-method header does not match the request body's method")
     key = inbound.NAME_BEARING_METHODS.get(method)
-    name = headers.get(inbound.MCP_NAME_HEADER)
-    if key and name is not None and inbound.decode_header_value(name.strip()) != body.get("params", {}).get(key):
+    name = mirrored.get(inbound.MCP_NAME_HEADER)
+    if key and name is not None and inbound.decode_header_value(name) != body.get("params", {}).get(key):
         raise HeaderMismatch(f"mcp-name header does not match the request body's {key!r} parameter")
-    return header or DEFAULT_NEGOTIATED_VERSION
+    return mirrored.get(inbound.MCP_PROTOCOL_VERSION_HEADER) or DEFAULT_NEGOTIATED_VERSION
 
 
 def _refuse(rejection: inbound.InboundLadderRejection | None) -> None:
@@ -193,13 +210,11 @@ def _referenced(ref: Any) -> Any:
     return ref.get(key) if key else None
 
 
-def _param_headers(mirrored: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    prefix = inbound.MCP_PARAM_HEADER_PREFIX.lower()
-    found = tuple((name, value.strip(" \t")) for name, value in mirrored if name.lower().startswith(prefix))
+def _checked(found: Fields) -> tuple[tuple[str, str], ...]:
     if not found:
         return ()
     if len(found) > _MAX_PARAM_HEADERS or sum(len(n) + len(v) for n, v in found) > _MAX_PARAM_HEADER_BYTES:
         raise HeaderMismatch("too many Mcp-Param-* headers")
     if not all(value.isascii() and value.isprintable() for _, value in found):
         raise HeaderMismatch("an Mcp-Param-* header has characters that must be encoded")
-    return found
+    return tuple(found)
