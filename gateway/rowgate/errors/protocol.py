@@ -133,7 +133,7 @@ class UnknownCapability(GatewayError):
     status = 200
     rpc_code = rpc.INVALID_PARAMS
     sentence = "Unknown tool, prompt or resource."
-    hint = "It is not offered, not declared in `capabilities`, or hidden from this caller by a rule: `rowgate explain` tells."
+    hint = "It is not offered, not declared in `capabilities`, or hidden by a rule; `rowgate explain` tells."
 
 
 # RG120 was never raised and stays unused.
