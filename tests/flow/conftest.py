@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from joserfc.jwk import KeySet, OKPKey
 from flow.client import Client
 from flow.issuer import Issuer, issuer
 from flow.plugin import Plugin, plugin, tool
+from ports import free_port
 from rowgate.app import Listening, gateway
 from rowgate.config.load import check_text
 from rowgate.config.models import Config
@@ -111,12 +111,6 @@ def settings(issuer: Issuer, plugins: dict[str, str], port: int) -> dict[str, An
             }
         },
     }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def config_of(tree: dict[str, Any]) -> Config:

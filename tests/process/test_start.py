@@ -13,9 +13,10 @@ from aiohttp import web
 from joserfc.jwk import KeySet
 
 from flow.client import Client
-from flow.conftest import CONTEXT_KEY, free_port
+from flow.conftest import CONTEXT_KEY
 from flow.issuer import Issuer
 from flow.plugin import Plugin
+from ports import free_port
 from process.conftest import Start
 from process.gateway import Gateway
 

