@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -19,6 +20,9 @@ from rowgate.config.models import Config
 from rowgate.errors import GatewayError
 from rowgate.observe.events import GatewayChanged
 from rowgate.observe.observers import observers
+
+GARBAGE = 20_000
+"""Objects after which the collector looks for cycles; Python looks after 700, which is every fifth call."""
 
 
 @click.command()
@@ -56,6 +60,7 @@ async def until_signalled(config: Config) -> None:
         async with AsyncExitStack() as stack:
             serving = gateway(config, emit=observed.emit, metrics=observed.metrics, health=observed.health)
             if listening := await started(stack.enter_async_context(serving), stop):
+                spare_what_stays()
                 await stop.wait()
                 # Readiness turns first, so that a load balancer stops sending before the socket closes.
                 listening.drain()
@@ -73,6 +78,14 @@ async def started(start: Coroutine[None, None, Listening], stop: asyncio.Event) 
     starting.cancel()
     await asyncio.wait((starting,))
     return None
+
+
+def spare_what_stays() -> None:
+    """What was built at start lives as long as the process, and calls leave next to no cycles: the collector walked the
+    one because of the other, which was 4 % of the time of a call."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

@@ -67,7 +67,12 @@ class PooledLeg:
     async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         request = request_bytes(self._start, headers, body)
         deadline = asyncio.get_running_loop().time() + timeout
-        connection = await self._taken(deadline)
+        if not self._slots.take():
+            await self._slot(deadline)
+        connection = self._kept()
+        if connection is None:
+            connection = await self._connected(deadline)
+        self._busy.add(connection)
         answered = False
         try:
             message, payload = await connection.ask(request, deadline)
@@ -103,22 +108,19 @@ class PooledLeg:
             connection.abort()
         self._idle.clear()
 
-    async def _taken(self, deadline: float) -> _Connection:
-        if not self._slots.take():
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._slots.wait()
-            except TimeoutError:
-                raise PluginTimeout(reason="timeout") from None
+    async def _slot(self, deadline: float) -> None:
         try:
-            connection = self._kept()
-            if connection is None:
-                connection = await self._connect(deadline)
+            async with asyncio.timeout_at(deadline):
+                await self._slots.wait()
+        except TimeoutError:
+            raise PluginTimeout(reason="timeout") from None
+
+    async def _connected(self, deadline: float) -> _Connection:
+        try:
+            return await self._connect(deadline)
         except BaseException:
             self._slots.give()
             raise
-        self._busy.add(connection)
-        return connection
 
     def _kept(self) -> _Connection | None:
         """The connection that was used last, so that the others can grow old and go."""
