@@ -70,13 +70,14 @@ class Pipeline:
         require_post(request)  # 405
         require_media(request)  # 415, 406
         call = await self._read(request, record)  # 413, 408, 400, 404
-        if call.kind == "notification":
+        kind = call.kind
+        if kind == "notification":
             return await answer.send(status=202)
         if endpoint.budgets is not None:
             await endpoint.budgets.admit(call, caller, record.address)  # 429, or a tool error
         catalog = await self._catalogs.of(endpoint.name, caller)
-        if call.kind in ("own", "list"):
-            ask = endpoint.authorization if call.kind == "list" and catalog.checks else None
+        if kind in ("own", "list"):
+            ask = endpoint.authorization if kind == "list" and catalog.checks else None
             permitted = NOTHING if ask is None else await ask.permitted(caller, catalog)
             ttl_ms = catalog.ttl_ms(self._monotonic())
             result = own_result(call, caller, catalog, endpoint.identity, ttl_ms, permitted)

@@ -22,7 +22,8 @@ def require_media(request: web.BaseRequest) -> None:
 
 
 async def read_body(request: web.BaseRequest, *, max_bytes: int, timeout: float) -> bytes:
-    if request.content_length is not None and request.content_length > max_bytes:
+    announced = request.content_length
+    if announced is not None and announced > max_bytes:
         raise BodyTooLarge
     chunks: list[bytes] = []
     size = 0

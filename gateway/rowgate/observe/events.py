@@ -287,10 +287,10 @@ def fan_out(*subscribers: Emit) -> Emit:
         return tuple(it.emit if isinstance(it, Selective) else it for it in hearing)
 
     def emit(event: Event) -> None:
-        kind = type(event)
-        if kind not in by_kind:
-            by_kind[kind] = subscribed(kind)
-        for subscriber in by_kind[kind]:
+        hearing = by_kind.get(type(event))
+        if hearing is None:
+            hearing = by_kind[type(event)] = subscribed(type(event))
+        for subscriber in hearing:
             try:
                 subscriber(event)
             except Exception as error:

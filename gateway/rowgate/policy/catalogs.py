@@ -98,6 +98,8 @@ class Catalogs:
         """Waits only where nothing is known yet of a plugin, or nothing that is young enough. Never raises for a
         plugin that fails: its capabilities are left out."""
         view = self._views[server]
+        if view.shared and (known := view.snapshots.get(_EVERYBODY)) and self._clock() < known.catalog.fresh_until:
+            return known.catalog
         offers = tuple(offer for plugin in view.plugins if (offer := self._offers.ready(plugin, principal)) is not None)
         if len(offers) < len(view.plugins):
             offers = tuple(await asyncio.gather(*(self._offers.get(plugin, principal) for plugin in view.plugins)))

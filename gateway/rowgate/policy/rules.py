@@ -204,6 +204,8 @@ def require_token(decision: Decision) -> None:
     """For every request, before it is read: raises InsufficientScope when only a new token would help.
 
     What is missing otherwise is said by the call that needs it, in a form that the model gets to read."""
+    if decision.allowed:
+        return
     if decision.lacks("token") and not decision.hides and not decision.lacks("grant"):
         raise InsufficientScope(decision.challenge)
 
