@@ -55,7 +55,6 @@ class Relay:
         place: Place | None = None,
     ) -> web.StreamResponse:
         """`place`: what the call holds while it runs, where that is limited."""
-        started = asyncio.get_running_loop().time()
         sent = self._forwarder.forward(
             call,
             caller,
@@ -68,14 +67,12 @@ class Relay:
         async with sent as exchange:
             final = exchange.received()
             if final is None:  # a stream, or not yet whole
-                until = started + self._deadline
-                final = await self._awaited(exchange, until, call, caller, endpoint, record, answer, place)
+                final = await self._awaited(exchange, call, caller, endpoint, record, answer, place)
         return await self._finish(final, call, target, endpoint, record, answer)
 
     async def _awaited(
         self,
         exchange: Exchange,
-        until: float,
         call: Call,
         caller: Principal,
         endpoint: Endpoint,
@@ -84,7 +81,8 @@ class Relay:
         place: Place | None,
     ) -> Final:
         try:
-            async with asyncio.timeout_at(until) as limit, aclosing(exchange.frames()) as frames:
+            left = self._deadline - exchange.elapsed
+            async with asyncio.timeout(left) as limit, aclosing(exchange.frames()) as frames:
                 return await self._relay(frames, call, caller, endpoint, record, answer, limit, place)
         except TimeoutError:
             raise PluginTimeout(reason="deadline") from None

@@ -81,6 +81,11 @@ class Exchange:
         return frames(self._answer, self._outgoing, timeout=plugin.timeout, max_bytes=plugin.max_answer_bytes)
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since it was entered."""
+        return self._monotonic() - self._started
+
+    @property
     def _answer(self) -> Reply:
         assert self._reply is not None, "an exchange is entered before it is read"
         return self._reply
@@ -100,8 +105,7 @@ class Exchange:
             status = self._reply.status
             self._reply.release()
         code = error.code if isinstance(error, GatewayError) else None
-        duration = self._monotonic() - self._started
-        self._emit(UpstreamFinished(self._outgoing.plugin, self._outgoing.method, status, duration, code))
+        self._emit(UpstreamFinished(self._outgoing.plugin, self._outgoing.method, status, self.elapsed, code))
 
 
 class Forwarder:

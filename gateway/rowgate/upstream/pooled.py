@@ -63,13 +63,15 @@ class PooledLeg:
         self._slots = _Slots(max_connections)
         self._idle: deque[_Connection] = deque()
         self._busy: set[_Connection] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
         request = request_bytes(self._start, headers, body)
-        deadline = asyncio.get_running_loop().time() + timeout
+        now = self._now()
+        deadline = now + timeout
         if not self._slots.take():
             await self._slot(deadline)
-        connection = self._kept()
+        connection = self._kept(now - self._kept_for)
         if connection is None:
             connection = await self._connected(deadline)
         self._busy.add(connection)
@@ -122,9 +124,14 @@ class PooledLeg:
             self._slots.give()
             raise
 
-    def _kept(self) -> _Connection | None:
+    def _now(self) -> float:
+        # The loop is asked for once: Python 3.11 looks for a fork each time, which is a system call.
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
+
+    def _kept(self, oldest: float) -> _Connection | None:
         """The connection that was used last, so that the others can grow old and go."""
-        oldest = asyncio.get_running_loop().time() - self._kept_for
         while self._idle and (self._idle[0].resting_since < oldest or not self._idle[0].is_connected()):
             self._idle.popleft().abort()
         while self._idle:
