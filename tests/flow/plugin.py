@@ -153,12 +153,14 @@ async def plugin(name: str) -> AsyncIterator[Plugin]:
 
 
 def event_stream(*events: dict[str, Any] | str) -> Answer:
-    """Answer with these events; a string is written as it stands."""
+    """Answer with these events; a string is written as it stands, and a response is given the request's id."""
 
     async def answer(it: Received) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(it.request)
         for event in events:
+            if isinstance(event, dict) and "method" not in event:
+                event = {**event, "id": it.message["id"]}
             text = event if isinstance(event, str) else f"event: message\ndata: {json.dumps(event)}\n\n"
             await response.write(text.encode())
         await response.write_eof()

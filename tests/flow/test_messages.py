@@ -119,6 +119,7 @@ BROKEN: dict[str, tuple[bytes, int]] = {
     "a boolean id": (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600),
     "no method": (b'{"jsonrpc":"2.0","id":1}', -32600),
     "a method that is no string": (b'{"jsonrpc":"2.0","id":1,"method":["tools/call"]}', -32600),
+    "a null method beside an error": (b'{"jsonrpc":"2.0","id":1,"method":null,"error":null}', -32600),
     "params that are no object": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', -32602),
 }
 

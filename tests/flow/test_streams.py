@@ -58,7 +58,7 @@ async def test_events_reach_the_client_before_the_result_exists(running: Running
         await response.prepare(it.request)
         await response.write(f"data: {json.dumps(PROGRESS)}\r\n\r\n".encode())
         await go_on.wait()
-        await response.write(f"data: {json.dumps(result())}\r\n\r\n".encode())
+        await response.write(f"data: {json.dumps(result(it.message['id']))}\r\n\r\n".encode())
         return response
 
     running.plugin.answers["tools/call"] = answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ SECRET = "postgres://service:hunter2@db"
 def body(text: str, *, status: int = 200, content_type: str = "application/json", **headers: str) -> Any:
     async def answer(it: Received) -> web.StreamResponse:
         return web.Response(
-            text=text.replace("ID", str(it.message["id"])),
+            text=text.replace("ID", json.dumps(it.message["id"])),
             status=status,
             headers={"Content-Type": content_type, **headers},
         )
@@ -34,7 +35,7 @@ RUDE: dict[str, tuple[Callable[[Received], Awaitable[Any]], int, str]] = {
     "an array": (body("[]"), 502, "RG503"),
     "not JSON-RPC": (body('{"id":ID,"result":{}}'), 502, "RG503"),
     "another id": (body('{"jsonrpc":"2.0","id":"other","result":{}}'), 502, "RG503"),
-    "the id as text": (body('{"jsonrpc":"2.0","id":"ID","result":{}}'), 502, "RG503"),
+    "the id in a list": (body('{"jsonrpc":"2.0","id":[ID],"result":{}}'), 502, "RG503"),
     "result and error": (
         body('{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":"x"}}'),
         502,

@@ -139,7 +139,7 @@ def _envelope(body: dict[str, Any], modern: bool) -> str:
             # Whoever reads the forwarded message could take it for either.
             raise InvalidRequest("A message is a request or a response, not both.")
         return method
-    if method is None and ("result" in body) != ("error" in body) and not modern:
+    if "method" not in body and ("result" in body) != ("error" in body) and not modern:
         body.pop("id", None)
         return POSTED_RESPONSE
     raise InvalidRequest("method must be a string.")

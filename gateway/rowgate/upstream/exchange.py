@@ -15,6 +15,7 @@ from typing import Any
 from mcp_types import jsonrpc as rpc
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 
+from rowgate.auth.step_up import META_KEY
 from rowgate.errors import (
     CredentialRefused,
     PluginAnswerTooLarge,
@@ -33,6 +34,8 @@ from rowgate_plugin.contract import CREDENTIAL_HEADER, CREDENTIAL_REFUSED
 RESULT_TYPES = frozenset({"complete", "input_required"})
 LINGER = 0.1
 """Seconds that a result waits for its stream to end, which costs less than a connection of its own for each call."""
+OWN_META = "rowgate/"
+"""The prefix of what the gateway itself writes into `_meta`."""
 _ABSENT_STATUSES = frozenset({502, 503, 504})
 _RPC_STATUSES = frozenset({200, 400, 404})
 _OUR_DEFECT = frozenset({rpc.HEADER_MISMATCH, rpc.UNSUPPORTED_PROTOCOL_VERSION})
@@ -190,6 +193,7 @@ def _final(message: dict[str, Any], outgoing: Outgoing, size: int) -> Final:
         raise PluginProtocolError(reason="foreign_id")
     error, result = message.get("error"), message.get("result")
     if isinstance(error, dict) and result is None:
+        _disown(error.get("data"))
         return Final(error=_checked_error(error), size=size)
     if not isinstance(result, dict) or error is not None:
         raise PluginProtocolError(reason="json_rpc")
@@ -198,7 +202,16 @@ def _final(message: dict[str, Any], outgoing: Outgoing, size: int) -> Final:
         raise PluginProtocolError(reason="result_type")
     if kind == "input_required" and outgoing.method not in INPUT_REQUIRED_METHODS:
         raise PluginProtocolError(reason="result_type")
+    _disown(result)
     return Final(result=result, size=size)
+
+
+def _disown(members: Any) -> None:
+    """Take out what only the gateway says: a client acts on a challenge, and follows it to where it points."""
+    meta = members.get("_meta") if isinstance(members, dict) else None
+    if isinstance(meta, dict):
+        for key in [key for key in meta if key == META_KEY or key.startswith(OWN_META)]:
+            del meta[key]
 
 
 def _checked_error(error: dict[str, Any]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Forwarder:
             headers = CIMultiDict([*headers.items(), *params])
         outgoing = self._outgoing(
             target.plugin,
-            forwarded_message(call, target),
+            forwarded_message(call, target, request_id),
             headers,
             principal,
             server=server,

@@ -29,8 +29,11 @@ _LEGACY_LOG_LEVEL = "info"
 """A legacy client gets the log messages of its call without asking; a modern one only at the level it names."""
 
 
-def forwarded_message(call: Call, target: Target) -> dict[str, Any]:
-    return {**call.message, "params": {**target.params(call.params), "_meta": _envelope(call)}}
+def forwarded_message(call: Call, target: Target, request_id: str) -> dict[str, Any]:
+    """With an id that no other exchange has: clients count theirs from 1, so an answer that reached the wrong caller
+    would look like their own."""
+    params = {**target.params(call.params), "_meta": _envelope(call)}
+    return {**call.message, "id": request_id, "params": params}
 
 
 def own_message(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
