@@ -16,6 +16,7 @@ from rowgate.auth.answers import Answers
 from rowgate.auth.claims import VerifiedToken, token_of
 from rowgate.auth.issuer import IntrospectionEndpoint, TrustedIssuer
 from rowgate.auth.refusal import Reason, refused
+from rowgate.download import whole
 from rowgate.errors import IdentityUnavailable, TokenExpired, TokenRefused
 from rowgate.observe.events import Emit, IdentityAsked, TokenLookup, discard
 
@@ -115,12 +116,7 @@ class Introspector:
         async with request as response:
             if response.status != 200:
                 raise ValueError(f"status {response.status}")
-            data = bytearray()
-            async for chunk in response.content.iter_any():
-                data += chunk
-                if len(data) > MAX_ANSWER_BYTES:
-                    raise ValueError("too large")
-            return bytes(data)
+            return await whole(response, at_most=MAX_ANSWER_BYTES)
 
 
 def basic(name: str, secret: str) -> str:

@@ -12,6 +12,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from rowgate.auth.issuer import TrustedIssuer
 from rowgate.auth.keys import VerificationKey, verification_keys
+from rowgate.download import AnswerTooLarge, whole
 from rowgate.errors import KeysUnavailable
 from rowgate.observe.events import Emit, KeysRefreshed, discard
 
@@ -164,12 +165,7 @@ class KeySource:
         async with request as response:
             if response.status != 200:
                 raise _UnusableAnswer(f"status {response.status}")
-            body = bytearray()
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if len(body) > MAX_DOCUMENT_BYTES:
-                    raise _UnusableAnswer(f"more than {MAX_DOCUMENT_BYTES} bytes")
-            return bytes(body)
+            return await whole(response, at_most=MAX_DOCUMENT_BYTES)
 
 
 class _UnusableAnswer(ValueError):
@@ -177,4 +173,4 @@ class _UnusableAnswer(ValueError):
 
 
 def _explained(error: BaseException) -> str:
-    return str(error) if isinstance(error, _UnusableAnswer) else type(error).__name__
+    return str(error) if isinstance(error, _UnusableAnswer | AnswerTooLarge) else type(error).__name__

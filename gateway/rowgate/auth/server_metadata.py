@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from rowgate.download import whole
+
 MAX_DOCUMENT_BYTES: Final = 512 * 1024
 _TIMEOUT: Final = ClientTimeout(total=5.0)
 
@@ -43,12 +45,7 @@ async def _fetch(session: ClientSession, url: str) -> dict[str, Any] | None:
         ) as answer:
             if answer.status != 200:
                 return None
-            body = bytearray()
-            async for chunk in answer.content.iter_any():
-                body += chunk
-                if len(body) > MAX_DOCUMENT_BYTES:
-                    return None
-        document = json.loads(body)
+            document = json.loads(await whole(answer, at_most=MAX_DOCUMENT_BYTES))
     except (ClientError, TimeoutError, OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None

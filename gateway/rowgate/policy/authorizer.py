@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from rowgate.download import AnswerTooLarge, whole
 from rowgate.errors import AuthorizerFailed
 from rowgate.supabase.api import SupabaseApi, SupabaseRefusal, SupabaseUnavailable
 from rowgate_plugin.contract import CONTEXT_HEADER
@@ -89,9 +90,11 @@ class HttpAuthorizer:
                 allow_redirects=False,
                 timeout=ClientTimeout(total=self.timeout),
             ) as answer:
-                data = await _bounded(answer.content)
+                data = await whole(answer, at_most=MAX_ANSWER_BYTES)
                 if answer.status != 200:
                     raise AuthorizerFailed(reason="authorizer_status")
+        except AnswerTooLarge:
+            raise AuthorizerFailed(reason="authorizer_answer") from None
         except TimeoutError:
             raise AuthorizerFailed(reason="authorizer_timeout") from None
         except (ClientError, OSError):
@@ -141,12 +144,3 @@ def _verdict(decision: Any) -> Verdict:
     if allowed is not False:
         raise AuthorizerFailed(reason="authorizer_answer")
     return "approval" if decision.get("code") == "APPROVAL_REQUIRED" else "denied"
-
-
-async def _bounded(content: Any) -> bytes:
-    body = bytearray()
-    async for chunk in content.iter_any():
-        body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            raise AuthorizerFailed(reason="authorizer_answer")
-    return bytes(body)

@@ -13,6 +13,8 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from rowgate.download import AnswerTooLarge, whole
+
 MAX_ANSWER_BYTES = 1024 * 1024
 
 
@@ -71,15 +73,15 @@ class SupabaseApi:
                 allow_redirects=False,
                 timeout=ClientTimeout(total=self.timeout),
             ) as answer:
-                data = await answer.content.read(MAX_ANSWER_BYTES + 1)
+                data = await whole(answer, at_most=MAX_ANSWER_BYTES)
                 status = answer.status
-        except (ClientError, TimeoutError, OSError) as error:
+        except (ClientError, TimeoutError, OSError, AnswerTooLarge) as error:
             raise SupabaseUnavailable(type(error).__name__) from None
         return _read(status, data)
 
 
 def _read(status: int, data: bytes) -> Any:
-    if len(data) > MAX_ANSWER_BYTES or status >= 500 or 300 <= status < 400:
+    if status >= 500 or 300 <= status < 400:
         raise SupabaseUnavailable(f"status {status}")
     try:
         value = json.loads(data) if data else None
