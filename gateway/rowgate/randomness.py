@@ -13,7 +13,7 @@ _AT_ONCE: Final = 256
 
 class Randomness:
     """Random identifiers of 128 bits, made of what the operating system gives for 256 of them at once: each call needs
-    two, and to ask for each was 3 % of its time. No process inherits what is kept: plugins are started with exec."""
+    two, and to ask for each is a system call. No process inherits what is kept: plugins are started with exec."""
 
     def __init__(self, source: Callable[[int], bytes] = os.urandom) -> None:
         self._source = source

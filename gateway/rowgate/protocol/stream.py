@@ -71,7 +71,7 @@ class Answer:
         return response
 
     async def _written(self, body: bytes, status: int, fields: dict[str, str]) -> web.StreamResponse:
-        """What web.Response would write, in a third of the time that its stages take for all that they can do."""
+        """What web.Response would write, in two thirds of the time that its stages take for all that they can do."""
         keep_alive = self._request.keep_alive
         fields["Content-Length"] = str(len(body))
         fields["Date"] = rfc822_formatted_time()

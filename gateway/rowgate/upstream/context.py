@@ -98,7 +98,7 @@ class ContextIssuer:
         )
 
     def _stated(self, principal: Principal | None, credential: str | None) -> Statement:
-        """Encoded once for each caller, who is remembered as long as the token: 4 % of the time of a call."""
+        """Encoded once for each caller, who is remembered as long as the token."""
         if principal is None:
             return self._signer.state(kind="gateway", credential=credential)
         if credential not in (None, principal.credential):
