@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 from aiohttp import web
 
@@ -21,9 +23,10 @@ from rowgate.edge.body import read_body, require_media
 from rowgate.endpoint import Endpoint
 from rowgate.errors import MethodNotAllowed, ParseError
 from rowgate.limits.failures import FailedAuthentications
-from rowgate.limits.occupancy import Occupancy
+from rowgate.limits.occupancy import Occupancy, Place
 from rowgate.observe.record import Record
 from rowgate.policy.authorization import NOTHING
+from rowgate.policy.catalog import Target
 from rowgate.policy.catalogs import Catalogs
 from rowgate.policy.rules import Requirement, decide, require, require_token
 from rowgate.protocol import ijson
@@ -36,6 +39,9 @@ from rowgate.relay import Relay
 
 EVERY_CALL = Requirement()
 """What a server asks of everybody, before any capability asks for more: its own `scopes.required`."""
+
+NO_PLACE: Final = nullcontext()
+"""What a call has to hold where nothing limits how many there are at once."""
 
 
 class Pipeline:
@@ -90,17 +96,17 @@ class Pipeline:
             await endpoint.authorization.authorize(call, caller, target)  # a tool error, 401 with a challenge
         if endpoint.budgets is not None:
             await endpoint.budgets.charge(call, caller, target)  # a tool error, 429
-        place = None
-        if self._occupancy is not None:
-            place = self._occupancy.place(endpoint.name, endpoint.config.limits, caller, target.plugin)
-        if place is None:
-            return await self._relay.send(call, caller, target, endpoint, record, answer)
-        with place:  # a tool error, 429, 503
+        with self._place(endpoint, caller, target) as place:  # a tool error, 429, 503
             return await self._relay.send(call, caller, target, endpoint, record, answer, place)
 
     def _authenticated(self, request: web.BaseRequest, endpoint: Endpoint, record: Record) -> Awaitable[Principal]:
         asked = endpoint.authenticator.authenticate(request.headers)
         return asked if self._failures is None else self._failures.counted(asked, record.address)
+
+    def _place(self, endpoint: Endpoint, caller: Principal, target: Target) -> AbstractContextManager[Place | None]:
+        if self._occupancy is None:
+            return NO_PLACE
+        return self._occupancy.place(endpoint.name, endpoint.config.limits, caller, target.plugin) or NO_PLACE
 
     async def _read(self, request: web.BaseRequest, record: Record) -> Call:
         raw = await read_body(request, max_bytes=self._limits.max_bytes, timeout=self._limits.timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from multidict import MultiMapping
@@ -32,6 +32,8 @@ def client_address(peer: str | None, headers: MultiMapping[str], trusted: Sequen
     """
     if not trusted and peer and peer[0].isdigit() and ":" not in peer:
         return peer  # an IPv4 address as the socket gave it: nothing to decide
+    if not trusted:
+        return _peer_text(peer)
     address = _peer(peer)
     if not _is_trusted(address, trusted):
         return str(address)
@@ -57,6 +59,11 @@ def request_id(
         if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
             return given[0]
     return mint()
+
+
+@lru_cache(maxsize=4096)
+def _peer_text(peer: str | None) -> str:
+    return str(_peer(peer))
 
 
 def _peer(peer: str | None) -> IPAddress | str:
