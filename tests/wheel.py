@@ -25,8 +25,12 @@ def build(directory: Path) -> Path:
     return wheel
 
 
-def install(wheel: Path, directory: Path) -> Path:
-    """The interpreter of a new virtual environment in `directory` that has the wheel."""
+EXTRAS = frozenset({"postgres", "redis"})
+"""What the suite's core needs of the wheel's extras."""
+
+
+def install(wheel: Path, directory: Path, extras: frozenset[str] = frozenset()) -> Path:
+    """The interpreter of a new virtual environment in `directory` that has the wheel with `extras`."""
     subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
     python = directory / "bin" / "python"
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
@@ -34,15 +38,15 @@ def install(wheel: Path, directory: Path) -> Path:
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     (installed,) = site.glob("rowgate-*.dist-info")
-    for dependency in closure(Distribution.at(installed)):
+    for dependency in closure(Distribution.at(installed), extras):
         link(dependency, site)
     return python
 
 
-def closure(root: Distribution) -> list[Distribution]:
+def closure(root: Distribution, extras: frozenset[str]) -> list[Distribution]:
     """Everything that an installer would fetch for it here."""
     found: dict[str, Distribution] = {}
-    waiting = list(requirements(root, frozenset()))
+    waiting = list(requirements(root, extras))
     seen: set[tuple[str, str]] = set()
     while waiting:
         requirement = waiting.pop()
@@ -75,4 +79,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(f"usage: python {sys.argv[0]} DIR")
     target = Path(sys.argv[1]).resolve()
-    print(install(build(target), target / "venv"))
+    print(install(build(target), target / "venv", EXTRAS))
