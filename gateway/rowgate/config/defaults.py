@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -93,15 +92,3 @@ def issuable_scopes(server: Scoped) -> tuple[str, ...]:
     if not own_issuers(server.auth):
         return tuple(sorted(ISSUABLE_SCOPES - NEVER_ASKED))
     return server.scopes.advertised or ()
-
-
-def implied(scopes: Iterable[str], policy: Scopes) -> frozenset[str]:
-    """The scopes with everything they include, at any number of steps."""
-    reached: set[str] = set()
-    waiting = list(scopes)
-    while waiting:
-        scope = waiting.pop()
-        if scope not in reached:
-            reached.add(scope)
-            waiting += policy.implies.get(scope, ())
-    return frozenset(reached)

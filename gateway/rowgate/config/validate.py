@@ -14,7 +14,7 @@ from rowgate.config.asking import Asking
 from rowgate.config.authentication import Auth
 from rowgate.config.budgets import ServerBudgets, budgets
 from rowgate.config.callers import Callers, project_secret, uses_project
-from rowgate.config.defaults import TOKEN_MODES, implied, is_supabase_only, issuable_scopes
+from rowgate.config.defaults import TOKEN_MODES, is_supabase_only, issuable_scopes
 from rowgate.config.exposure import exposure
 from rowgate.config.limits import ServerLimits
 from rowgate.config.models import Config, Entry, Gateway, Server, Supabase
@@ -24,6 +24,7 @@ from rowgate.config.reach import reach
 from rowgate.config.rules import Authorizer, Scopes
 from rowgate.config.secret import Secret
 from rowgate.config.values import Address
+from rowgate.policy.implication import implied
 from rowgate.supabase.tokens import ISSUABLE_SCOPES
 from rowgate_plugin.contract import check_key
 
@@ -262,12 +263,12 @@ class _Scopes:
 
     def required(self, scope: str, at: Location) -> Iterator[Finding]:
         if self.auth.mode not in TOKEN_MODES:
-            held = implied((name for key in self.auth.keys for name in key.scopes), self.scopes)
+            held = implied((name for key in self.auth.keys for name in key.scopes), self.scopes.implies)
             if self.auth.keys and self.auth.lookup is None and scope not in held:
                 yield Finding(at, "is a scope that no key of this server has, so no call would ever pass")
         elif self.unasked(scope):
             yield Finding(at, *_UNASKED[scope])
-        elif self.scopes.source == "token" and scope not in implied(issuable_scopes(self), self.scopes):
+        elif self.scopes.source == "token" and scope not in implied(issuable_scopes(self), self.scopes.implies):
             own = "List what the authorization server issues under scopes.issuable."
             hint = _SUPABASE_HINT if self.supabase else own
             yield Finding(at, "is a scope that nobody can issue, so no call would ever pass", hint)

@@ -27,17 +27,6 @@ _PARAM_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?")
 _ORIGIN: Final = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?")
 
-OPEN_HEADERS: Final[Mapping[str, str]] = MappingProxyType({"Access-Control-Allow-Origin": "*"})
-"""For metadata documents, which are public and never depend on the caller."""
-OPEN_PREFLIGHT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Access-Control-Allow-Origin": "*",
-        "Access-Control-Allow-Methods": "GET, OPTIONS",
-        "Access-Control-Allow-Headers": "MCP-Protocol-Version, Content-Type, Accept",
-        "Access-Control-Max-Age": MAX_AGE,
-    }
-)
-
 
 class OriginPolicy:
     """Which `Host` and `Origin` values are ours.

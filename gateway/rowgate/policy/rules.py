@@ -19,6 +19,7 @@ from rowgate.policy.conditions import (
     MissingKind,
     Unanswerable,
 )
+from rowgate.policy.implication import implied
 
 if TYPE_CHECKING:
     from rowgate.auth.principal import Principal
@@ -127,7 +128,7 @@ class ScopePolicy:
         self.grant_url = grant_url
         self.required = tuple(dict.fromkeys(required))
         self.issuable = frozenset(() if granted else issuable)
-        self._closure = _closure({scope: tuple(implied) for scope, implied in (implies or {}).items()})
+        self._closure = _closure({scope: tuple(brought) for scope, brought in (implies or {}).items()})
         self._bringers = self._cheapest_bringers()
         self._held = lru_cache(maxsize=_REMEMBERED_SCOPE_SETS)(self._expand)
 
@@ -158,8 +159,8 @@ class ScopePolicy:
         by_width = sorted(self.issuable, key=lambda scope: (len(self._closure.get(scope, ())), scope))
         bringers: dict[str, str] = {}
         for scope in by_width:
-            for implied in self._closure.get(scope, ()):
-                bringers.setdefault(implied, scope)
+            for brought in self._closure.get(scope, ()):
+                bringers.setdefault(brought, scope)
         return bringers
 
 
@@ -230,15 +231,5 @@ def _denied(principal: Principal, requirement: Requirement, scopes: ScopePolicy,
 
 
 def _closure(implies: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """Everything each scope implies, at any distance; circles are harmless."""
-    closure: dict[str, frozenset[str]] = {}
-    for scope in implies:
-        reached: set[str] = set()
-        frontier = [scope]
-        while frontier:
-            for implied in implies.get(frontier.pop(), ()):
-                if implied not in reached:
-                    reached.add(implied)
-                    frontier.append(implied)
-        closure[scope] = frozenset(reached - {scope})
-    return closure
+    """Everything that each scope brings beside itself."""
+    return {scope: implied((scope,), implies) - {scope} for scope in implies}

@@ -211,10 +211,6 @@ class Forwarder:
             monotonic=self._monotonic,
         )
 
-    async def close(self) -> None:
-        for leg in self._legs.values():
-            await leg.close()
-
 
 def credential_for(plugin: Plugin, principal: Principal) -> str | None:
     """What the plugin may use towards Supabase: nothing, or the very token that was verified."""

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from rowgate.edge.origin import OPEN_HEADERS, OPEN_PREFLIGHT, OriginPolicy
+from rowgate.auth.metadata import HEADERS, PREFLIGHT_HEADERS
+from rowgate.edge.origin import OriginPolicy
 from rowgate.errors import ConfigurationError, HostNotAllowed, OriginNotAllowed
 
 PUBLIC = OriginPolicy(
@@ -196,10 +197,10 @@ def test_an_answer_lets_its_origin_read_the_challenge() -> None:
 
 def test_credentials_are_never_allowed_and_only_metadata_is_open() -> None:
     sets = [PUBLIC.preflight(from_origin("https://claude.ai")), PUBLIC.response_headers("https://claude.ai")]
-    for answer in [*sets, OPEN_HEADERS, OPEN_PREFLIGHT]:
+    for answer in [*sets, HEADERS, PREFLIGHT_HEADERS]:
         assert "Access-Control-Allow-Credentials" not in answer
     assert all("*" not in answer["Access-Control-Allow-Origin"] for answer in sets)
-    assert OPEN_PREFLIGHT["Access-Control-Allow-Methods"] == "GET, OPTIONS"
+    assert PREFLIGHT_HEADERS["Access-Control-Allow-Methods"] == "GET, OPTIONS"
 
 
 @pytest.mark.parametrize("origin", ["*", "null", "claude.ai", "https://claude.ai/path", "https://*.claude.ai"])
